@@ -27,6 +27,7 @@ Modules in reading order:
 * ``chunk_steps``: steps of paths over documents in columns
 * ``text_conditions``: conditions on one text
 * ``chunk_conditions``: conditions of nodes in columns
+* ``guarded_states``: states with conditions on their way, followed over many documents at once
 * ``path_moves``: paths of documents in columns to the moves of an automaton
 * ``chunk_visits``: visits of the nodes of a chunk
 * ``document_witnesses``: witness rows of documents, collected one document after another

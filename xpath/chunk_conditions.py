@@ -92,16 +92,23 @@ class ChunkConditions:
     def __len__(self) -> int:
         return len(self._results)
 
+    @property
+    def cells(self) -> int:
+        """Cells of the matrix for each node."""
+        return self._atoms + len(self._formulas) + 1
+
     def holding(self, steps: ChunkSteps, kind: Kind, rows: Int64s) -> tuple[Int64s, Int64s]:
         """Return all pairs (place among the nodes, number of a set) where the set holds at the node, by place.
 
         ``rows`` are distinct nodes of a kind.
         """
-        size = max(_CELLS // (self._atoms + len(self._formulas) + 1), 64)
+        size = max(_CELLS // self.cells, 64)
         pairs = [
             (begin + place, number)
             for begin in range(0, len(rows), size)
-            for place, number in [np.nonzero(self.matrix(steps, kind, rows[begin : begin + size]).T)]
+            for place, number in [
+                np.nonzero(np.ascontiguousarray(self.matrix(steps, kind, rows[begin : begin + size]).T))
+            ]
         ]
         if not pairs:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -270,15 +277,17 @@ class ChunkConditions:
         asked: Sequence[tuple[int, Conditions]],
     ) -> None:
         place, reached = steps.step(kind, rows, step.axis, step.test)
-        if not len(place):
-            return
-        distinct, which = np.unique(reached, return_inverse=True)
-        inner = self._below[step].matrix(steps, step.test.kind, distinct)[:, which]
-        first = np.flatnonzero(np.diff(place, prepend=-1))
-        if len(first) < len(place):
-            inner = np.logical_or.reduceat(inner, first, axis=1)
-        numbers = np.array([atom for atom, _ in asked])
-        atoms[numbers[:, np.newaxis], place[first]] = inner
+        below = self._below[step]
+        numbers = np.array([atom for atom, _ in asked])[:, np.newaxis]
+        size = max(_CELLS // below.cells, 64)
+        for begin in range(0, len(place), size):
+            some = place[begin : begin + size]
+            distinct, which = np.unique(reached[begin : begin + size], return_inverse=True)
+            inner = below.matrix(steps, step.test.kind, distinct)[:, which]
+            first = np.flatnonzero(np.diff(some, prepend=-1))
+            if len(first) < len(some):
+                inner = np.logical_or.reduceat(inner, first, axis=1)
+            atoms[numbers, some[first]] |= inner
 
     def _reached(self, steps: ChunkSteps, kind: Kind, rows: Int64s, path: Steps) -> tuple[Int64s, Int64s, Kind]:
         """Return the nodes that a path reaches: (places in ``rows``, rows reached), each pair once, and their kind."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from xscl.xpath import chains
 from xscl.xpath.automaton import Automaton, Move
+from xscl.xpath.chunk_steps import ChunkSteps, Kind
 from xscl.xpath.chunk_texts import attribute_values, string_values, text_values
 from xscl.xpath.column_chunk import Beside, Bools, ColumnChunk
 from xscl.xpath.nodes import DOCUMENT
 from xscl.xpath.path_moves import NO_TEMPLATE, PathMoves
 from xscl.xpath.runs import Int64s, gather
+from xscl.xpath.states import Branch
 from xscl.xpath.witness_columns import Visits
 
 __all__ = ["ChunkVisits"]
@@ -43,42 +45,100 @@ class _Nodes(NamedTuple):
         return _Nodes(*(column[places] for column in self))
 
 
+class _Found(NamedTuple):
+    """Nodes at which templates' rows are due."""
+
+    nodes: _Nodes
+    which: Int64s
+    """Number of the template of each."""
+    begin: Int64s
+    """Begin of each node's way in the hops of ``PathMoves``."""
+
+
 class ChunkVisits:
     """The visits of a chunk, document by document."""
 
     def __init__(self, automaton: Automaton, chunk: ColumnChunk, moves: PathMoves, begins: Mapping[str, Move]) -> None:
         """``begins`` are the moves of document nodes, by channel."""
-        self._chunk = chunk
+        self._chunk, self._moves = chunk, moves
         moves.learn(automaton, chunk.roots, begins)
         moves.learn(automaton, chunk.path, begins)
-        kinds = [_document_nodes(chunk), _elements(chunk)]
+        self._kinds: dict[Kind, _Nodes] = {}
+        self.postponed = False
+        """Documents were left because it is too soon to prepare conditions for columns."""
+        kinds: list[Kind] = ["document", "element"]
         if len(chunk.attribute_path) and moves.attributes[chunk.path].any():
-            kinds.append(_beside(chunk, 2, chunk.attributes, chunk.attribute_path, chunk.attribute_numbers))
+            kinds.append("attribute")
         if moves.texts[chunk.path].any():
-            kinds.append(_beside(chunk, 3, chunk.texts, chunk.text_path, chunk.text_numbers))
+            kinds.append("text")
         left = np.zeros(len(chunk.places), dtype=np.bool_)
         found = []
-        for nodes in kinds:
+        for kind in kinds:
+            nodes = self._of_kind(kind)
             moves.learn(automaton, nodes.path, begins)
             left[nodes.document[moves.beyond[nodes.path]]] = True
-            found.append(nodes.at(moves.template[nodes.path] != NO_TEMPLATE))
-        every = _Nodes(*(np.concatenate(column) for column in zip(*found, strict=True)))
-        self._moves = moves
-        which = moves.template[every.path]
-        sizes = every.size * moves.rows[which] * (moves.asked[which] > 0)
-        left |= self._sums(every, moves.pairs[which]) > chains.MAX_CHAIN_ENTRIES
+            nodes = nodes.at(moves.template[nodes.path] != NO_TEMPLATE)
+            found.append(_Found(nodes, moves.template[nodes.path], moves.hops_begin[nodes.path]))
+        self._templates, self._columns = moves.templates, moves.columns
+        found += self._guarded(automaton, kinds, left)
+        every = _Nodes(*(np.concatenate(column) for column in zip(*(nodes for nodes, _, _ in found), strict=True)))
+        which, begin = (np.concatenate([each[place] for each in found]) for place in (1, 2))
+        rows, entries, pairs, _, asked = self._columns
+        sizes = every.size * rows[which] * (asked[which] > 0)
+        left |= self._sums(every, pairs[which]) > chains.MAX_CHAIN_ENTRIES
         left |= self._sums(every, sizes) > chains.MAX_VALUE_CHARACTERS
         self.left = left
         """Documents that ask for more than rows of templates, or for very many; they have no visits here."""
         order = np.argsort(every.document, kind="stable")
         order = order[~left[every.document[order]]]
-        self._nodes, self._which = every.at(order), which[order]
-        self._bounds = np.searchsorted(self._nodes.document, np.arange(len(left) + 1))
-        amounts = [moves.rows[self._which], moves.entries[self._which], sizes[order]]
-        self._amounts = [np.cumsum(self._sums(self._nodes, amount)) for amount in amounts]
+        self._found = _Found(every.at(order), which[order], begin[order])
+        self._bounds = np.searchsorted(every.document[order], np.arange(len(left) + 1))
+        amounts = [rows[which[order]], entries[which[order]], sizes[order]]
+        self._amounts = [np.cumsum(self._sums(self._found.nodes, amount)) for amount in amounts]
         automaton.visits += int(np.diff(chunk.first)[~left].sum())
         self._next = 0
         """Number of the next document."""
+
+    def _of_kind(self, kind: Kind) -> _Nodes:
+        if kind not in self._kinds:
+            self._kinds[kind] = _NODES[kind](self._chunk)
+        return self._kinds[kind]
+
+    def _guarded(self, automaton: Automaton, kinds: Sequence[Kind], left: Bools) -> Iterator[_Found]:
+        """Yield the nodes at which guarded states are reached; documents with those that chains note are left."""
+        seeds = [seed for kind in kinds for seed in self._seeds(kind)]
+        if not seeds:
+            return
+        chunk = self._chunk
+        states = self._moves.guarded_states(automaton, len(chunk.places))
+        if states is None:
+            self.postponed = True
+            for kind, rows, _ in seeds:
+                left[self._of_kind(kind).document[rows]] = True
+            return
+        behind = len(self._templates)
+        self._templates = [*self._templates, *states.templates]
+        self._columns = np.concatenate([self._columns, states.columns], axis=1)
+        bindings = np.zeros(len(left))
+        for kind, rows, of in states.reached(ChunkSteps(chunk), seeds):
+            nodes = self._of_kind(kind)
+            left[nodes.document[rows[states.beyond[of]]]] = True
+            template = states.template[of]
+            nodes = nodes.at(rows[template != NO_TEMPLATE])
+            bindings += np.bincount(nodes.document, minlength=len(left))
+            yield _Found(nodes, template[template != NO_TEMPLATE] + behind, np.zeros(len(nodes.row), dtype=np.int64))
+        left |= bindings > chains.MAX_CHAIN_ENTRIES
+
+    def _seeds(self, kind: Kind) -> Iterator[tuple[Kind, Int64s, Branch]]:
+        """Yield the nodes to which branches lead from plain states to guarded ones."""
+        paths = self._of_kind(kind).path
+        rows = np.flatnonzero(self._moves.guarded[paths])
+        rows = rows[np.argsort(paths[rows], kind="stable")]
+        distinct, first = np.unique(paths[rows], return_index=True)
+        for path, of_path in zip(distinct.tolist(), np.split(rows, first[1:]), strict=False):
+            move = self._moves.moves[path]
+            if move is not None:
+                yield from ((kind, of_path, branch) for branch in move.guarded)
 
     def _sums(self, nodes: _Nodes, amounts: Int64s) -> Int64s:
         return np.bincount(nodes.document, amounts, len(self._chunk.places)).astype(np.int64)
@@ -105,8 +165,9 @@ class ChunkVisits:
         return self._visits(slice(self._bounds[low], self._bounds[high])), found[0], found[1], found[2]
 
     def _visits(self, places: slice) -> Visits:
-        nodes, which, moves = _Nodes(*(column[places] for column in self._nodes)), self._which[places], self._moves
-        asked = moves.asked[which] > 0
+        found = self._found
+        nodes, which = _Nodes(*(column[places] for column in found.nodes)), found.which[places]
+        asked = self._columns[4][which] > 0
         text = np.full(len(which), -1)
         texts = []
         behind = 0
@@ -118,22 +179,21 @@ class ChunkVisits:
                 behind += len(here)
         return Visits(
             documents=self._chunk.places[nodes.document].astype(np.int32),
-            templates=moves.templates,
+            templates=self._templates,
             which=which,
             texts=pa.concat_arrays(texts) if texts else pa.array([], pa.string()),
             text=text,
-            nodes=self._climbed(nodes, which).astype(np.int32),
+            nodes=self._climbed(nodes, self._columns[3][which] + 1, found.begin[places]).astype(np.int32),
         )
 
-    def _climbed(self, nodes: _Nodes, which: Int64s) -> Int64s:
+    def _climbed(self, nodes: _Nodes, counts: Int64s, begin: Int64s) -> Int64s:
         """Return the numbers of the nodes on the way to each node, itself the last."""
-        chunk, moves = self._chunk, self._moves
-        counts = moves.way[which] + 1
+        chunk = self._chunk
         if not counts.max(initial=0) > 1:
             return nodes.number
-        at, node = gather(moves.hops_begin[nodes.path], counts)
+        at, node = gather(begin, counts)
         # An attribute or a text is a level below its element.
-        hops = moves.hops[at] - (nodes.kind > 1)[node]
+        hops = self._moves.hops[at] - (nodes.kind > 1)[node]
         rows = nodes.element[node]
         climbing = np.flatnonzero(hops > 0)
         while len(climbing):
@@ -157,7 +217,23 @@ def _elements(chunk: ColumnChunk) -> _Nodes:
     return _Nodes(chunk.document, chunk.path, np.ones_like(rows), rows, rows, chunk.numbers(rows), chunk.sizes)
 
 
+def _attributes(chunk: ColumnChunk) -> _Nodes:
+    return _beside(chunk, 2, chunk.attributes, chunk.attribute_path, chunk.attribute_numbers)
+
+
+def _texts(chunk: ColumnChunk) -> _Nodes:
+    return _beside(chunk, 3, chunk.texts, chunk.text_path, chunk.text_numbers)
+
+
 def _beside(chunk: ColumnChunk, kind: int, nodes: Beside, path: Int64s, numbers: Int64s) -> _Nodes:
     rows = np.arange(len(path))
     documents = chunk.document[nodes.owner]
     return _Nodes(documents, path, np.full_like(rows, kind), rows, nodes.owner, numbers, nodes.end - nodes.begin)
+
+
+_NODES: Mapping[Kind, Callable[[ColumnChunk], _Nodes]] = {
+    "document": _document_nodes,
+    "element": _elements,
+    "attribute": _attributes,
+    "text": _texts,
+}

@@ -67,6 +67,16 @@ class Guards:
                 del self._tests[guard]
                 del self._numbers[self._conditions.pop(guard)]
 
+    def __len__(self) -> int:
+        return len(self._conditions)
+
+    def sets(self) -> dict[int, dict[int, tuple[Condition, ...]]]:
+        """Return the sets of conditions by test and number."""
+        found: dict[int, dict[int, tuple[Condition, ...]]] = {}
+        for test, guard in self._uses:
+            found.setdefault(test, {})[guard] = self._conditions[guard]
+        return found
+
     def holding(self, wanted: Collection[int] | None, tests: Iterable[int], node: Node, memo: Memo) -> set[int]:
         """Return the numbers of the sets of conditions that a node satisfies, among ``wanted`` or all of its tests."""
         if wanted is not None:

@@ -12,12 +12,15 @@ import numpy as np
 
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chunk_names import ChunkNames
-from xscl.xpath.row_template import RowTemplate
+from xscl.xpath.guarded_states import GuardedStates
+from xscl.xpath.row_template import RowTemplate, template_columns
 from xscl.xpath.runs import Int64s
 
 __all__ = ["NO_TEMPLATE", "PathMoves"]
 
 NO_TEMPLATE = -1
+_WORTH = 64
+"""Documents whose walks cost as much as to prepare the conditions for columns, if there are more of these."""
 
 
 class PathMoves:
@@ -26,16 +29,33 @@ class PathMoves:
     def __init__(self) -> None:
         self.names = ChunkNames()
         self._since = 0, 0
+        self._guarded: GuardedStates | None = None
+        self._walked = 0
+        """Documents that came since the guarded states were prepared."""
         self._forget()
+
+    def guarded_states(self, automaton: Automaton, documents: int) -> GuardedStates | None:
+        """Return the guarded states for so many documents; None while it is sooner to walk these.
+
+        A change of the specs makes them anew.
+        """
+        trie = automaton.trie
+        self._walked += documents
+        if self._guarded is None or self._guarded.changes != trie.changes:
+            if self._walked < min(len(trie.guards), _WORTH):
+                return None
+            self._guarded, self._walked = GuardedStates(trie), 0
+        return self._guarded
 
     def _forget(self) -> None:
         self.moves: dict[int, Move | None] = {}
         self._ways: dict[int, tuple[int, ...]] = {}
         """Levels of the nodes on the way to each path's nodes."""
-        self.known, self.beyond, self.attributes, self.texts = np.zeros((4, 0), dtype=np.bool_)
+        self.known, self.beyond, self.guarded, self.attributes, self.texts = np.zeros((5, 0), dtype=np.bool_)
         self.template = np.zeros(0, dtype=np.int64)
         self.hops_begin = np.zeros(0, dtype=np.int64)
-        self._hops: list[int] = []
+        self._hops = [0]
+        """Begins with that of a node alone."""
         self.templates: list[RowTemplate] = []
         self._arrays()
 
@@ -71,7 +91,8 @@ class PathMoves:
         self._arrays()
 
     def _note(self, path: int, move: Move, way: tuple[int, ...]) -> None:
-        self.beyond[path] = bool(move.guarded or move.climbed or move.refused)
+        self.beyond[path] = bool(move.climbed) or move.refused
+        self.guarded[path] = bool(move.guarded)
         self.attributes[path], self.texts[path] = move.attributes, move.texts
         template = move.rows
         if template is not None:
@@ -81,15 +102,13 @@ class PathMoves:
             self._hops += [*(self.names.levels[path] - level for level in way[: template.way]), 0]
 
     def _arrays(self) -> None:
-        """Make arrays of the templates anew."""
+        """Make arrays anew."""
+        self.columns = template_columns(self.templates)
         self.hops = np.array(self._hops, dtype=np.int64)
         """Levels between a node and those on its way, the node itself being the last; path by path."""
-        columns = [(each.rows, each.chain, each.pairs, each.way, len(each.asked)) for each in self.templates]
-        table = np.array(columns, dtype=np.int64).reshape(-1, 5)
-        self.rows, self.entries, self.pairs, self.way, self.asked = table.T
 
     def _grow(self, size: int) -> None:
-        for name in ("known", "beyond", "attributes", "texts", "template", "hops_begin"):
+        for name in ("known", "beyond", "guarded", "attributes", "texts", "template", "hops_begin"):
             old = getattr(self, name)
             new = np.full(size, NO_TEMPLATE if name == "template" else 0, dtype=old.dtype)
             new[: len(old)] = old

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ChainEntry", "RowTemplate", "alone", "along_way"]
+__all__ = ["ChainEntry", "RowTemplate", "alone", "along_way", "template_columns"]
 
 ChainEntry = tuple[int, int, int, int]
 """(var1, var2, node1, node2): a row of R_bin."""
@@ -78,6 +78,12 @@ def along_way(leaves: Sequence[tuple[int, Collection[str | None], list[ChainEntr
         chain=len(flat),
         pairs=sum(len(chain) for _, _, chain in leaves),
     )
+
+
+def template_columns(templates: Sequence[RowTemplate]) -> npt.NDArray[np.int64]:
+    """Return rows, chain entries, pairs, open nodes and functions of templates, each in a row."""
+    columns = [(each.rows, each.chain, each.pairs, each.way, len(each.asked)) for each in templates]
+    return np.array(columns, dtype=np.int64).reshape(-1, 5).T
 
 
 def _functions(names: Sequence[str | None]) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:

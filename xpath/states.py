@@ -239,6 +239,8 @@ class Trie:
         self.stale: set[State] = set()
         self.stale_roots: set[str] = set()
         self.count = 0
+        self.changes = 0
+        """Specs that came or went."""
 
     def add(self, spec: WitnessSpec) -> None:
         """Ask for one more spec's rows."""
@@ -250,6 +252,7 @@ class Trie:
 
     def _change(self, spec: WitnessSpec, by: int) -> None:
         mentioned: list[State] = []
+        self.changes += 1
 
         def state(definition: Definition) -> State:
             found = self._state(definition)

@@ -145,7 +145,8 @@ class _Batch:
         left = places
         if not self._beyond and (len(places) >= _FEW or sums[high - low - 1] >= _FEW_BYTES):
             left = self._by_columns(places, {name: move for name, move in starts.items() if move is not None})
-            self._beyond = 2 * len(left) > len(places)
+            assert self._visits is not None
+            self._beyond = 2 * len(left) > len(places) and not self._visits.postponed
         self._trees = left[::-1]
 
     def _by_columns(self, places: list[int], begins: Mapping[str, Move]) -> list[int]:

@@ -20,7 +20,7 @@ from xscl.base.arrow_schemas import REFUSED, WITNESS_SCHEMA
 from xscl.base.errors import DocumentLimitError
 from xscl.base.mixed import by_column
 from xscl.base.safe_xml import parse_stored, parse_xml, serialize
-from xscl.xpath import chains, document_witnesses, witness
+from xscl.xpath import chains, document_witnesses, path_moves, witness
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Here, NodeTest, Step
@@ -129,6 +129,36 @@ def test_paths_alone(texts: list[str], specs: list[WitnessSpec]) -> None:
         found = rows_of(machine, [events])
     assert found == one_by_one(machine, events)
     assert len(walked) == sum("<!" in text or "<?" in text for text in texts)
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(st.lists(documents().map(stored), min_size=1, max_size=5), spec_sets(6))
+def test_conditions_without_chains(texts: list[str], specs: list[WitnessSpec]) -> None:
+    """Rows of single nodes need no tree, whatever the conditions are."""
+    found = [spec for spec in specs if spec.definition.steps and not any(map(by_column, spec.functions))]
+    machine = Automaton(dict.fromkeys(plain_spec(spec.definition, *spec.functions) for spec in found))
+    events = batch_of([("S", text) for text in texts])
+    trees = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(witness, "_FEW", 0)
+        patched.setattr(path_moves, "_WORTH", 0)
+        patched.setattr(witness, "parse_stored", lambda text: trees.append(text) or parse_stored(text))
+        rows = rows_of(machine, [events])
+    assert rows == one_by_one(machine, events)
+    assert len(trees) == sum("<!" in text or "<?" in text for text in texts) * bool(found)
+
+
+def test_conditions_that_change() -> None:
+    choose = Dice(8)
+    texts = [("S", stored(random_document(choose, depth=4))) for _ in range(40)]
+    specs = [plain_spec(definition) for definition in Patterns(choose).definitions(60)]
+    machine = Automaton(specs[:30])
+    assert check(machine, batch_of(texts)) > 100
+    for old, new in zip(specs[:30], specs[30:], strict=False):
+        machine.remove(old)
+        machine.add(new)
+    assert check(machine, batch_of(texts)) > 100
+    assert rows_of(machine, [batch_of(texts)]) == rows_of(Automaton(specs[30:]), [batch_of(texts)])
 
 
 def test_many_paths_alone() -> None:
