@@ -20,6 +20,7 @@ from strategies import (
     two_block_queries,
 )
 
+from xscl.base.words import folded_words
 from xscl.language import ast
 from xscl.language.parser import parse_query
 
@@ -157,8 +158,12 @@ def test_brackets_against_libxml(data: st.DataObject) -> None:
     text = condition(Choices(data.draw))
     root = etree.fromstring(data.draw(small_documents()))
     namespaces = {**NAMESPACES, "own": "urn:own"}
-    etree.FunctionNamespace("urn:own")["lower"] = lambda _, value: value.lower()
-    # Prefixed wildcards for names and the function are ours; paths in arguments of lower() become strings first.
+    functions = etree.FunctionNamespace("urn:own")
+    functions["lower"] = lambda _, value: value.lower()
+    functions["contains-word"] = lambda _, value, *asked: (
+        not folded_words(value).isdisjoint(folded_words(" ".join(asked)))
+    )
+    # Prefixed wildcards for names and these functions are ours; paths in their arguments become strings first.
     expected = etree.XPath(f"//*[{_xpath(block(f'S//*[{text}]').steps[0].predicates[0])}]", namespaces=namespaces)
     found = nodes_of(f"S//*->v[{text}]", etree.tostring(root, encoding="unicode"))
     numbers = {element: number for number, element in enumerate(root.iter(etree.Element))}
@@ -178,8 +183,8 @@ def _xpath(part: object) -> str:
             return _xpath(operand) + (f" {op} {_xpath(literal)}" if op else "")
         case ast.Literal_(value, is_number):
             return value if is_number else f'"{value}"'
-        case ast.Call("lower", (argument,)):
-            return f"own:lower(string({_xpath(argument)}))"
+        case ast.Call("lower" | "contains-word" as name, (argument, *others)):
+            return f"own:{name}({', '.join([f'string({_xpath(argument)})', *map(_xpath, others)])})"
         case ast.Call(name, arguments):
             return f"{name}({', '.join(map(_xpath, arguments))})"
         case ast.RelPath(steps):
