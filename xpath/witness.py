@@ -14,7 +14,6 @@ Python of its own.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Mapping
 from weakref import WeakKeyDictionary
 
@@ -23,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
+from xscl.base.collecting import collecting_later
 from xscl.base.errors import DocumentLimitError, XsclError
 from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
 from xscl.xpath.automaton import Automaton, Move
@@ -108,13 +108,8 @@ class _Batch:
         """Return the rows of the next documents, or of some specs in one."""
         # What is noted here refers to itself nowhere and is gone when the part is done.  To look for garbage in it, and
         # in the automaton each time, would take a quarter of the time.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
+        with collecting_later():
             return self._following()
-        finally:
-            if collecting:
-                gc.enable()
 
     def _following(self) -> pa.RecordBatch:
         rows = WitnessColumns()
