@@ -17,9 +17,9 @@ from functools import cached_property
 
 from xscl.base.values import digest_text, hash64
 
-__all__ = ["MAX_ALTERNATIVES", "Guard", "Literal", "LiteralOp", "facts_variable"]
+__all__ = ["MOST_ALTERNATIVES", "Guard", "Literal", "LiteralOp", "facts_variable"]
 
-MAX_ALTERNATIVES = 64
+MOST_ALTERNATIVES = 64
 """Most alternatives of one guard; conditions with more stay in the pattern."""
 LiteralOp = str
 """``has``: the document has a row of the variable; or ``<``, ``<=``, ``>``, ``>=``: some row's number compares so."""

@@ -61,15 +61,17 @@ def _conjuncts(text: str) -> Iterator[str]:
             part = []
 
 
-def cq_statement(template: Template, *, streams: bool = True, exchanges: bool = True) -> Select[tuple[object, ...]]:
+def cq_statement(
+    template: Template, *, streams: bool = True, exchanges: bool = True, guards: bool = True
+) -> Select[tuple[object, ...]]:
     """CQ_T over ``rt_<template>``, ``r_bin``, ``r_doc``, ``r_docts``, ``r_member`` and ``r_guard``.
 
     Rows: (qid, case, docid1…, node1…), one per query and combination of bindings of its meta-variables.  R_docTS says
     more than times, because versions of one item never join and ONCE orders equal times by channel and id.  Without
     ``streams`` it is for queries and documents that know none, without ``exchanges`` for queries whose R_T has no
-    ``exchange_i_j``.
+    ``exchange_i_j``, without ``guards`` for queries that have none.
     """
-    found = _Matched(template, streams, "")
+    found = _Matched(template, streams, guards, "")
     statement = select(
         found.rt.c.qid,
         found.rt.c.case,
@@ -78,14 +80,14 @@ def cq_statement(template: Template, *, streams: bool = True, exchanges: bool = 
     )
     conditions = found.conditions
     if exchanges and template.block_count > 1:
-        conditions.append(not_(_exchanged(template, streams, found)))
+        conditions.append(not_(_exchanged(template, streams, guards, found)))
     return statement.select_from(found.query.source).distinct().where(and_(*conditions))
 
 
 class _Matched:
     """The relations of a template's matches joined, and their conditions, whatever ``exchange_i_j`` says."""
 
-    def __init__(self, template: Template, streams: bool, mark: str) -> None:
+    def __init__(self, template: Template, streams: bool, guards: bool, mark: str) -> None:
         """``mark`` ends the names of relations, so that they may stand in one statement with others."""
         self.rt = rt = rt_table(template).alias(f"rt{mark}")
         self.query = query = _Conjunction(rt)
@@ -116,7 +118,7 @@ class _Matched:
             of_stream = and_(member.c.docid == doc.c.docid, member.c.stream == stream)
             query.source = query.source.join(member, of_stream, isouter=True)
             self.conditions.append(or_(member.c.docid.is_not(None), and_(stream.is_(None), doc.c.whole == true())))
-        for block, doc in enumerate(docs, start=1):
+        for block, doc in enumerate(docs, start=1) if guards else ():
             held, guard = R_GUARD.alias(f"g{block}{mark}"), rt.c[f"guard{block}"]
             satisfied = and_(held.c.docid == doc.c.docid, held.c.guard == guard)
             query.source = query.source.join(held, satisfied, isouter=True)
@@ -135,14 +137,14 @@ def _greatest_on_sqlite(element: _Greatest, compiler: SQLCompiler, **options: An
     return f"max({compiler.process(element.clauses, **options)})"
 
 
-def _exchanged(template: Template, streams: bool, found: _Matched) -> ColumnElement[bool]:
+def _exchanged(template: Template, streams: bool, guards: bool, found: _Matched) -> ColumnElement[bool]:
     """Tell whether the query matches with two neighbouring members exchanged, and that match is complete before this
     one.
 
     Where both are complete with one document, the match whose left member is first counts as the earlier one.
     Without streams both have the same documents.
     """
-    other = _Matched(template, streams, "x")
+    other = _Matched(template, streams, guards, "x")
     last, other_last = (_Greatest(*(_place(doc.c.docid) for doc in docs)) for docs in (found.docs, other.docs))
     ways = []
     for i in range(len(found.docs) - 1):

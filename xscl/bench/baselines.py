@@ -69,7 +69,7 @@ class Estimate:
 
 def delta_text(template: Template) -> str:
     """Return the statement with the batch's relations (``r_docw``, ``r_binw``, ``r_doctsw``) on the right side."""
-    return _with_batch(template, spark_text(cq_statement(template, streams=False, exchanges=False)))
+    return _with_batch(template, spark_text(cq_statement(template, streams=False, exchanges=False, guards=False)))
 
 
 def _with_batch(template: Template, text: str) -> str:
@@ -238,7 +238,7 @@ class Prepared:
 
     def text(self, template: Template) -> str:
         """Return the statement for one query (``:qid``) and one new document (``:docid``)."""
-        one = cq_statement(template, streams=False, exchanges=False).where(
+        one = cq_statement(template, streams=False, exchanges=False, guards=False).where(
             sa.text(r"rt.qid = \:qid AND d2.docid = \:docid")
         )
         return str(one.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True}))

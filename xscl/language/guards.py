@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from xscl.base.values import to_number
 from xscl.language.column_types import BlockColumns
-from xscl.templates.guards import MAX_ALTERNATIVES, Guard, Literal, facts_variable
+from xscl.templates.guards import MOST_ALTERNATIVES, Guard, Literal, facts_variable
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import (
     AllOf,
@@ -207,13 +207,13 @@ def _product(parts: Sequence[_Alternatives]) -> _Alternatives:
     found: set[frozenset[Literal]] = {frozenset()}
     for part in parts:
         found = {one | other for one in found for other in part}
-        if len(found) > MAX_ALTERNATIVES:
+        if len(found) > MOST_ALTERNATIVES:
             raise _TooMany
     return tuple(found)
 
 
 def _union(parts: Sequence[_Alternatives]) -> _Alternatives:
     found = {each for part in parts for each in part}
-    if len(found) > MAX_ALTERNATIVES:
+    if len(found) > MOST_ALTERNATIVES:
         raise _TooMany
     return tuple(found)
