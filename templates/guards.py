@@ -20,7 +20,7 @@ from xscl.base.values import digest_text, hash64
 __all__ = ["MOST_ALTERNATIVES", "Guard", "Literal", "LiteralOp", "facts_variable"]
 
 MOST_ALTERNATIVES = 64
-"""Most alternatives of one guard; conditions with more stay in the pattern."""
+"""Most alternatives of a query's guards together; conditions with more stay in the pattern."""
 LiteralOp = str
 """``has``: the document has a row of the variable; or ``<``, ``<=``, ``>``, ``>=``: some row's number compares so."""
 

@@ -158,3 +158,17 @@ def test_quotas_count_the_nodes_of_documents_whose_guards_hold(tmp_path: Path) -
         assert sorted(found.query for found in report.suspended) == ["both", "many"]
         reasons = {found.query: found.reason for found in report.suspended}
         assert "5 bindings" in reasons["many"] and "7 bindings" in reasons["both"], reasons
+
+
+def test_guards_with_too_many_alternatives_stay_in_the_pattern(tmp_path: Path) -> None:
+    many = "".join(f"[./k = 'x' or ./n = {number}]" for number in range(3))
+    texts = [f"S{many}[./t->a] JOIN {{a = b, 9 s}} S{many if both else ''}[./t->b]" for both in (False, True)]
+    lifted = [bool(compiled(text).group.guards) for text in texts]
+    assert lifted == [True, True]
+    wide = many + "[./k = 'y' or ./k = 'z']"
+    text = texts[1].replace(many, wide)
+    assert not compiled(text).group.guards
+    engine = LocalEngine(tmp_path, {text: compiled(text)})
+    docs = [Doc("S", f"e{i}", i * SECOND, f"<r><k>x</k><k>{'yq'[i % 2]}</k><t>1</t></r>") for i in range(4)]
+    engine.run(docs)
+    assert engine.answers(text) == answers(parse_query(text), docs) != set()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from xscl.base.errors import UnsupportedFeatureError
 from xscl.language import ast
@@ -22,7 +23,7 @@ from xscl.language.value_joins import JoinSides, check_comparisons
 from xscl.templates.bounds import UNLESS_EXCHANGED, Bounds, Case, pair_index
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import EdgeKind, JoinGraph, ValueJoin, Vertex
-from xscl.templates.guards import Guard
+from xscl.templates.guards import MOST_ALTERNATIVES, Guard
 from xscl.templates.links import anchor, linked_blocks
 from xscl.templates.reduce import reduce_tree
 from xscl.templates.template import Group, Instance, OutputNode, Template, is_symmetric, template_of
@@ -100,8 +101,9 @@ def compile_query(
         prepare_select(query.select, text, namespaces)  # refuses what could not be output
     try:
         found = _Compiler(normal, channels or {}, with_guards=len(normal.blocks) == 2).compiled(like)
-        if found.group.exchanges and found.group.guards:
-            # Rows of links put such matches together, and know no guards.
+        guards = [guard.alternatives for guard in found.group.guards if guard is not None]
+        if guards and (found.group.exchanges or prod(map(len, guards)) > MOST_ALTERNATIVES):
+            # Rows of links put matches together that ``ONCE`` exchanges, and know no guards.
             found = _Compiler(normal, channels or {}, with_guards=False).compiled()
         return found
     except UnsupportedFeatureError as error:
