@@ -81,9 +81,14 @@ class ProgramGuards:
 
     def rows_of(self, facts: Int64s) -> Int64s:
         """Return, for variables of facts, the variables of the rows that have all facts of a document."""
+        found: Int64s = self._rows_read[np.searchsorted(self.facts_read, facts)]
+        return found
+
+    @cached_property
+    def _rows_read(self) -> Int64s:
+        """The variable of the rows with each of ``facts_read``."""
         of = dict(self._facts.keys())
-        found: Int64s = np.array([of[variable] for variable in self.facts_read.tolist()], dtype=np.int64)
-        return found[np.searchsorted(self.facts_read, facts)]
+        return np.array([of[variable] for variable in self.facts_read.tolist()], dtype=np.int64)
 
     def numbers(self, group: Group) -> tuple[int, int]:
         """Return the numbers of the guards of a group's first two blocks."""
@@ -160,7 +165,7 @@ class ProgramGuards:
         return _table(self._guards, self._next)
 
 
-_MADE = ("facts_read", "compared", "facts_rows", "only_read", "table")
+_MADE = ("facts_read", "compared", "facts_rows", "only_read", "table", "_rows_read")
 """Names of columns that are made of the guards when they are asked for."""
 _Thing = TypeVar("_Thing")
 
