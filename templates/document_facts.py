@@ -27,6 +27,8 @@ _Numbers = tuple[Int64s, npt.NDArray[np.float64]]
 class DocumentFacts(NamedTuple):
     """Facts of some documents, and the least and the greatest number of each variable that guards compare."""
 
+    docs: Int64s
+    """The documents, rising."""
     variables: Int64s
     """Variables of facts, rising."""
     codes: Int64s
@@ -65,7 +67,7 @@ def facts_of_runs(runs: Sequence[Run], docs: Int64s, guards: ProgramGuards) -> D
                 at, row = run.of_documents(docs, np.full(len(docs), key))
                 of_runs.append((at, run.numbers[run.slices_of(row)]))
         numbers.append(of_runs)
-    return _made(len(docs), facts, numbers, guards)
+    return _made(docs, facts, numbers, guards)
 
 
 def _facts_of_run(run: Run, docs: Int64s, key: int) -> _Found:
@@ -94,25 +96,25 @@ def facts_of_rows(rows: pa.Table, docs: Int64s, guards: ProgramGuards) -> Docume
     for variable in guards.compared:
         of = np.flatnonzero(plain & (variables == variable))
         numbers.append([(np.searchsorted(docs, docids[of]), number[of])])
-    return _made(len(docs), facts, numbers, guards)
+    return _made(docs, facts, numbers, guards)
 
 
 def _made(
-    count: int, facts: Iterable[_Found], numbers: Sequence[Iterable[_Numbers]], guards: ProgramGuards
+    docs: Int64s, facts: Iterable[_Found], numbers: Sequence[Iterable[_Numbers]], guards: ProgramGuards
 ) -> DocumentFacts:
     known = guards.facts_read
     codes = [np.empty(0, dtype=np.int64)]
-    for docs, variables in facts:
+    for at, variables in facts:
         place = np.minimum(np.searchsorted(known, variables), max(len(known) - 1, 0))
         kept = known[place] == variables if len(known) else np.zeros(len(variables), dtype=np.bool_)
-        codes.append(docs[kept] << _BITS | place[kept])
-    least = np.full((len(numbers), count), np.nan)
-    greatest = np.full((len(numbers), count), np.nan)
+        codes.append(at[kept] << _BITS | place[kept])
+    least = np.full((len(numbers), len(docs)), np.nan)
+    greatest = np.full((len(numbers), len(docs)), np.nan)
     for row, found in enumerate(numbers):
-        for docs, values in found:
-            np.fmin.at(least[row], docs, values)
-            np.fmax.at(greatest[row], docs, values)
-    return DocumentFacts(known, rising(np.concatenate(codes)), guards.compared, least, greatest)
+        for at, values in found:
+            np.fmin.at(least[row], at, values)
+            np.fmax.at(greatest[row], at, values)
+    return DocumentFacts(docs, known, rising(np.concatenate(codes)), guards.compared, least, greatest)
 
 
 def with_facts(rows: pa.RecordBatch, guards: ProgramGuards) -> list[pa.RecordBatch]:

@@ -33,15 +33,23 @@ class _Literals(NamedTuple):
     constant: npt.NDArray[np.float64]
 
 
-class _Sides(NamedTuple):
+class _Pairs(NamedTuple):
     """Pairs of documents, by the places of their documents among those whose facts are known."""
 
     left: Int64s
     right: Int64s
+    facts: DocumentFacts
+    local: Int64s
+    """The place of each literal's variable among the variables of facts, or of numbers."""
 
     def of(self, side: int) -> Int64s:
         """Return the documents of one side."""
         return self.right if side else self.left
+
+    @property
+    def documents(self) -> int:
+        """The number of documents whose facts are known."""
+        return len(self.facts.docs)
 
 
 @dataclass(frozen=True)
@@ -88,23 +96,21 @@ class Conjunctions:
         """
         if not len(left) or not len(self.combination):
             return
-        sides = _Sides(left, right)
-        local = self._local(facts)
-        access, cost = self._accesses(sides, facts, local)
+        pairs = self._pairs(left, right, facts)
+        access, cost = self._accesses(pairs)
         order = np.argsort(cost, kind="stable")
         order = order[cost[order] > 0]
         part = np.cumsum(cost[order]) // _MANY
         for some in np.split(order, np.flatnonzero(np.diff(part)) + 1):
-            pair, conjunction = self._candidates(some, access[some], sides, facts, local)
-            kept = self._tested(pair, conjunction, access, sides, facts, local)
+            pair, conjunction = self._candidates(some, access[some], pairs)
+            kept = self._tested(pair, conjunction, access, pairs)
             yield pair[kept], self.combination[conjunction[kept]]
 
     def holds(self, left: Int64s, right: Int64s, conjunction: Int64s, facts: DocumentFacts) -> Bools:
         """Tell which pairs satisfy a conjunction each."""
-        local = self._local(facts)
         found = np.zeros(len(left), dtype=np.bool_)
         nothing = np.full(len(self.combination), -1, dtype=np.int64)
-        found[self._tested(np.arange(len(left)), conjunction, nothing, _Sides(left, right), facts, local)] = True
+        found[self._tested(np.arange(len(left)), conjunction, nothing, self._pairs(left, right, facts))] = True
         return found
 
     def of_combinations(self, combinations: Int64s) -> tuple[Int64s, Int64s]:
@@ -112,30 +118,29 @@ class Conjunctions:
         begin = np.searchsorted(self.combination, combinations)
         return gather(begin, np.searchsorted(self.combination, combinations, side="right") - begin)
 
-    def _local(self, facts: DocumentFacts) -> Int64s:
-        """Return the place of each literal's variable among facts or numbers."""
-        is_fact = self.literals.operator == 0
-        return np.where(
-            is_fact,
+    def _pairs(self, left: Int64s, right: Int64s, facts: DocumentFacts) -> _Pairs:
+        local = np.where(
+            self.literals.operator == 0,
             np.searchsorted(facts.variables, self.literals.variable),
             np.searchsorted(facts.compared, self.literals.variable),
         )
+        return _Pairs(left, right, facts, local)
 
-    def _accesses(self, sides: _Sides, facts: DocumentFacts, local: Int64s) -> tuple[Int64s, Int64s]:
+    def _accesses(self, pairs: _Pairs) -> tuple[Int64s, Int64s]:
         """Return the literal by which each conjunction is looked for, and how many pairs satisfy that.
 
         The literal is -1 for a conjunction without literals, which all pairs satisfy.
         """
+        facts, local = pairs.facts, pairs.local
         cost = np.zeros(len(local), dtype=np.int64)
-        documents = facts.least.shape[1]
         for side in (0, 1):
-            weights = np.bincount(sides.of(side), minlength=documents)
+            weights = np.bincount(pairs.of(side), minlength=pairs.documents)
             doc, fact = facts.entries()
             of_fact = np.bincount(fact, weights=weights[doc], minlength=len(facts.variables)).astype(np.int64)
             mine = self.literals.side == side
             some = np.flatnonzero(mine & (self.literals.operator == 0))
             cost[some] = of_fact[local[some]]
-            for of, begin, order in self._ordered(mine, facts, local):
+            for of, begin, order in self._ordered(mine, pairs):
                 sums = np.concatenate([np.cumsum(weights[order][::-1])[::-1], [0]])
                 cost[of] = sums[begin]
         conjunction = np.repeat(np.arange(len(self.combination)), np.diff(self.starts))
@@ -143,10 +148,11 @@ class Conjunctions:
         some = np.flatnonzero(np.diff(self.starts))
         access = np.full(len(self.combination), -1, dtype=np.int64)
         access[some] = order[self.starts[some]]
-        return access, np.where(access < 0, len(sides.left), cost[access] if len(cost) else 0)
+        return access, np.where(access < 0, len(pairs.left), cost[access] if len(cost) else 0)
 
-    def _ordered(self, mine: Bools, facts: DocumentFacts, local: Int64s) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
+    def _ordered(self, mine: Bools, pairs: _Pairs) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
         """Yield some literals that compare numbers, an order of documents, and where in it those that satisfy begin."""
+        facts, local = pairs.facts, pairs.local
         for number, name in enumerate(OPERATORS[1:], start=1):
             of_operator = mine & (self.literals.operator == number)
             for variable in np.unique(local[of_operator]).tolist():
@@ -160,11 +166,9 @@ class Conjunctions:
                 begin = np.searchsorted(values[order[:known]], constants, side="left" if "=" in name else "right")
                 yield some, begin, order[:known]
 
-    def _candidates(
-        self, conjunctions: Int64s, access: Int64s, sides: _Sides, facts: DocumentFacts, local: Int64s
-    ) -> tuple[Int64s, Int64s]:
+    def _candidates(self, conjunctions: Int64s, access: Int64s, pairs: _Pairs) -> tuple[Int64s, Int64s]:
         """Return the pairs that satisfy the literal by which each conjunction is looked for."""
-        pairs, found = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        places, found = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
         for side in (0, 1):
             mine = np.zeros(len(self.literals.side), dtype=np.bool_)
             mine[access[access >= 0]] = True
@@ -173,38 +177,31 @@ class Conjunctions:
                 continue
             of_literal = np.full(len(mine), -1, dtype=np.int64)
             of_literal[access[access >= 0]] = conjunctions[access >= 0]
-            order = np.argsort(sides.of(side), kind="stable")
-            starts = np.searchsorted(sides.of(side)[order], np.arange(facts.least.shape[1] + 1))
-            for literal, doc in self._documents(mine, facts, local):
+            order = np.argsort(pairs.of(side), kind="stable")
+            starts = np.searchsorted(pairs.of(side)[order], np.arange(pairs.documents + 1))
+            for literal, doc in self._documents(mine, pairs):
                 at, which = gather(starts[doc], starts[doc + 1] - starts[doc])
-                pairs.append(order[at])
+                places.append(order[at])
                 found.append(of_literal[literal[which]])
         every = conjunctions[access < 0]
-        pairs.append(np.tile(np.arange(len(sides.left)), len(every)))
-        found.append(np.repeat(every, len(sides.left)))
-        return np.concatenate(pairs), np.concatenate(found)
+        places.append(np.tile(np.arange(len(pairs.left)), len(every)))
+        found.append(np.repeat(every, len(pairs.left)))
+        return np.concatenate(places), np.concatenate(found)
 
-    def _documents(self, mine: Bools, facts: DocumentFacts, local: Int64s) -> Iterator[tuple[Int64s, Int64s]]:
+    def _documents(self, mine: Bools, pairs: _Pairs) -> Iterator[tuple[Int64s, Int64s]]:
         """Yield literals, and the documents that satisfy each."""
+        facts, local = pairs.facts, pairs.local
         some = np.flatnonzero(mine & (self.literals.operator == 0))
         doc, fact = facts.entries()
         by_fact = np.argsort(fact, kind="stable")
         begin = np.searchsorted(fact[by_fact], local[some])
         at, which = gather(begin, np.searchsorted(fact[by_fact], local[some], side="right") - begin)
         yield some[which], doc[by_fact[at]]
-        for literals, begin, order in self._ordered(mine, facts, local):
+        for literals, begin, order in self._ordered(mine, pairs):
             at, which = gather(begin, len(order) - begin)
             yield literals[which], order[at]
 
-    def _tested(
-        self,
-        pair: Int64s,
-        conjunction: Int64s,
-        access: Int64s,
-        sides: _Sides,
-        facts: DocumentFacts,
-        local: Int64s,
-    ) -> Int64s:
+    def _tested(self, pair: Int64s, conjunction: Int64s, access: Int64s, pairs: _Pairs) -> Int64s:
         """Return the places of pairs that satisfy the conjunction beside them; its literal ``access`` holds."""
         at = np.arange(len(pair))
         known = access[conjunction]
@@ -213,14 +210,14 @@ class Conjunctions:
             asked = (literal < self.starts[conjunction[at] + 1]) & (literal != known[at])
             some = np.flatnonzero(asked)
             held = np.ones(len(at), dtype=np.bool_)
-            held[some] = self._satisfy(pair[at[some]], literal[some], sides, facts, local)
+            held[some] = self._satisfy(pair[at[some]], literal[some], pairs)
             at = at[held]
         return at
 
-    def _satisfy(self, pair: Int64s, literal: Int64s, sides: _Sides, facts: DocumentFacts, local: Int64s) -> Bools:
-        of = take(self.literals, literal)
-        doc = np.where(of.side == 0, sides.left[pair], sides.right[pair])
-        place = local[literal]
+    def _satisfy(self, pair: Int64s, literal: Int64s, pairs: _Pairs) -> Bools:
+        of, facts = take(self.literals, literal), pairs.facts
+        doc = np.where(of.side == 0, pairs.left[pair], pairs.right[pair])
+        place = pairs.local[literal]
         found = np.zeros(len(pair), dtype=np.bool_)
         some = np.flatnonzero(of.operator == 0)
         found[some] = facts.has(doc[some], place[some])
@@ -237,9 +234,8 @@ _COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater
 
 def any_holds(table: GuardTable, guards: Int64s, facts: DocumentFacts) -> Bools:
     """Tell which documents satisfy some of these guards."""
-    documents = facts.least.shape[1]
-    found = np.zeros(documents, dtype=np.bool_)
-    every = np.arange(documents)
+    found = np.zeros(len(facts.docs), dtype=np.bool_)
+    every = np.arange(len(facts.docs))
     rules = Conjunctions.of(table, guards, np.zeros_like(guards))
     for few in (_weakest(rules), np.flatnonzero(np.diff(rules.starts) != 1)):
         waiting = every[~found]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import operator
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -35,6 +35,8 @@ from xscl.templates.window_cells import Documents, MatchedPairs, whole_span, win
 __all__ = ["Plans", "Resolver", "grouped", "holds_exactly"]
 
 _MEMO_SIZE = 50_000
+_MANY_ADMITTED = 1 << 24
+"""Pairs times guarded windows that are looked at together."""
 
 
 _MEMO_NUMBERS = 10_000_000
@@ -168,7 +170,8 @@ class Resolver:
             of = pairs if members is None else take(pairs, members)
             self._add_links(signature, of, documents, out)
             if signature.instances:
-                self._add_classes(signature, of, documents, out)
+                for part in _parts(signature, of):
+                    self._add_classes(signature, part, documents, out)
 
     # -- signatures --------------------------------------------------------------------------------------------
 
@@ -279,6 +282,17 @@ class Resolver:
             np.sort(np.concatenate([found[int(cells[example])], row[begin:end]]))
             for example, begin, end in zip(examples.tolist(), *(each.tolist() for each in starts), strict=True)
         ]
+
+
+def _parts(signature: Signature, pairs: MatchedPairs) -> Iterator[MatchedPairs]:
+    """Yield pairs some at a time, so that what guards admit of each part fits in memory."""
+    many = len(pairs.left)
+    most = many if signature.guarded is None else max(1, _MANY_ADMITTED // len(signature.guarded.rows))
+    if many <= most:
+        yield pairs
+        return
+    for begin in range(0, many, most):
+        yield MatchedPairs(*(column[begin : begin + most] for column in pairs))
 
 
 def _alike(pair: Int64s, row: Int64s, cells: Int64s, seeds: tuple[int, int]) -> tuple[Int64s, Int64s]:
