@@ -81,7 +81,7 @@ class Finder:
         that holds in their document are left out, too.
         """
         if not fresh.num_rows:
-            return run_of(fresh, self.numbers.shapes)
+            return run_of(fresh)
         keys, which = witness_keys(fresh)
         of = self.numbers.keys(keys)
         alone, both = self._alone()
@@ -89,7 +89,7 @@ class Finder:
         if (edge >= 0).any():
             self._single_blocks(fresh.filter(pa.array(edge >= 0)), edge[edge >= 0], out)
         meets = ((alone[of] < 0) | both[of])[which] & ~fresh.column("late").to_numpy()
-        return run_of(fresh.filter(pa.array(self._held(fresh, meets))), self.numbers.shapes)
+        return run_of(fresh.filter(pa.array(self._held(fresh, meets))))
 
     def _held(self, fresh: pa.Table, meets: Bools) -> Bools:
         """Tell which of the rows that meet others are of use: some guard holds for their variable in their document.

@@ -16,12 +16,12 @@ from xscl.templates.runs import (
     Run,
     RunShapes,
     built_run,
-    distinct_shapes,
+    different_shapes,
     empty_run,
     ranked_values,
     run_of,
 )
-from xscl.templates.shapes import Shapes
+from xscl.templates.shapes import bundle_hashes, row_hashes
 
 __all__ = ["documents_rows", "merged_run", "row_variables", "rows_of_run", "with_more_rows"]
 
@@ -125,26 +125,24 @@ def _all_values(runs: Sequence[Run]) -> tuple[Int64s, pa.Array, list[Int64s]]:
 
 def _all_shapes(parts: Sequence[tuple[Run, Int64s]]) -> tuple[Int32s, RunShapes]:
     """Return the shape of each row of all parts, and the different shapes."""
-    shapes, taken, numbers, counts = Shapes(), [], [], []
+    used, counts, taken = [], [], []
     for run, rows in parts:
-        distinct, which = np.unique(run.shape[rows], return_inverse=True)
-        members, of_each = run.shapes.members(distinct.astype(np.int64))
-        taken.append(
-            (
-                run.shapes.variables[distinct],
-                of_each,
-                run.shapes.nodes[members],
-                run.shapes.chains.take(pa.array(members)),
-            )
-        )
-        numbers.append(run.shapes.numbers(distinct.astype(np.int64), shapes))
-        counts.append(which)
-    variables, sizes, nodes, chains = zip(*taken, strict=True)
-    starts = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.int64)
-    every = RunShapes(np.concatenate(variables), starts, np.concatenate(nodes), pa.concat_arrays(chains))
-    number, different = distinct_shapes(every, np.concatenate(numbers))
-    before = np.cumsum([0, *map(len, numbers)])
-    return np.concatenate([number[before[at] + of] for at, of in enumerate(counts)]), different
+        distinct = rising(run.shape[rows].astype(np.int64))
+        used.append(distinct)
+        members, count = run.shapes.members(distinct)
+        counts.append(count)
+        taken.append((run.shapes.nodes[members], run.shapes.chains.take(pa.array(members))))
+    places, chains = np.concatenate([nodes for nodes, _ in taken]), pa.concat_arrays([chains for _, chains in taken])
+    begin = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64)
+    hashes = bundle_hashes(row_hashes(pa.array(places), chains), np.diff(begin))
+    which, first, of, starts = different_shapes(hashes, begin)
+    variables = np.concatenate([run.shapes.variables[some] for (run, _), some in zip(parts, used, strict=True)])[first]
+    before = np.cumsum([0, *map(len, used)])
+    shape = [
+        which[before[at] + np.searchsorted(some, run.shape[rows])]
+        for at, ((run, rows), some) in enumerate(zip(parts, used, strict=True))
+    ]
+    return np.concatenate(shape), RunShapes(variables, starts, places[of], chains.take(pa.array(of)))
 
 
 def _documents(parts: Sequence[tuple[Run, Int64s]]) -> dict[str, Any]:
@@ -167,4 +165,4 @@ def with_more_rows(run: Run, kept: Bools | None, more: pa.Table) -> Run:
     concerned = documents_rows(run, docs)
     kept = np.ones(run.size, dtype=np.bool_) if kept is None else kept
     again = pa.concat_tables([rows_of_run(run, kept & concerned), more.select(WITNESS_SCHEMA.names)])
-    return merged_run([run, run_of(again, Shapes())], [kept & ~concerned, None])
+    return merged_run([run, run_of(again)], [kept & ~concerned, None])

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from xscl.base.arrow_schemas import CHAIN
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, numbered, rising
 from xscl.templates.results import Member
-from xscl.templates.shapes import Shapes
+from xscl.templates.shapes import Shapes, bundle_hashes, row_hashes
 
 __all__ = [
     "KEY_BITS",
@@ -31,7 +31,7 @@ __all__ = [
     "Run",
     "RunShapes",
     "built_run",
-    "distinct_shapes",
+    "different_shapes",
     "empty_run",
     "equal_values",
     "group_starts",
@@ -252,11 +252,8 @@ def group_starts(*columns: npt.NDArray[np.integer]) -> Int64s:
 # -- making runs ---------------------------------------------------------------------------------------------------
 
 
-def run_of(table: pa.Table, shapes: Shapes) -> Run:
-    """Make a run of witness rows in any order, which are not late and are all that their documents have.
-
-    ``shapes`` tells equal bundles.
-    """
+def run_of(table: pa.Table) -> Run:
+    """Make a run of witness rows in any order, which are not late and are all that their documents have."""
     if not table.num_rows:
         return empty_run()
     columns = {name: table.column(name).combine_chunks() for name in table.schema.names}
@@ -266,7 +263,7 @@ def run_of(table: pa.Table, shapes: Shapes) -> Run:
     order = np.lexsort((docid, ts, rank << KEY_BITS | key))
     begin = group_starts(rank[order], key[order], docid[order])
     lead = order[begin[:-1]]
-    shape, members = _bundles(columns, order, begin, shapes)
+    shape, members = _bundles(columns, order, begin)
     _, first_of_docs = np.unique(docid, return_index=True)
     at = pa.array(first_of_docs)
     return built_run(
@@ -394,22 +391,29 @@ def witness_keys(table: pa.Table) -> tuple[tuple[Key, ...], Int64s]:
     return tuple(keys), where
 
 
-def _bundles(columns: dict[str, pa.Array], order: Int64s, begin: Int64s, shapes: Shapes) -> tuple[Int32s, RunShapes]:
+def _bundles(columns: dict[str, pa.Array], order: Int64s, begin: Int64s) -> tuple[Int32s, RunShapes]:
     """Return the shape of each bundle, the rows ``order[begin[i]:begin[i + 1]]``, and the different shapes."""
-    rows = pa.array(order)
-    nodes = columns["node"].take(rows).to_numpy(zero_copy_only=False)
+    nodes, chains = columns["node"], columns["chain"]
+    hashes = bundle_hashes(row_hashes(nodes, chains)[order], np.diff(begin))
     variables = _ints(columns["var"])[order[begin[:-1]]]
-    every = RunShapes(variables, begin, nodes, columns["chain"].take(rows))
-    return distinct_shapes(every, every.numbers(np.arange(len(begin) - 1), shapes))
+    places: Int32s = nodes.to_numpy(zero_copy_only=False)
+    # Most bundles share their shapes, so only rows of different ones are brought into order.
+    which, first, rows, starts = different_shapes(hashes, begin)
+    rows = order[rows]
+    return which, RunShapes(variables[first], starts, places[rows], chains.take(pa.array(rows)))
 
 
-def distinct_shapes(every: RunShapes, numbers: Int32s) -> tuple[Int32s, RunShapes]:
-    """Return the number of each shape among the different ones, and these; ``numbers`` are equal for equal ones."""
-    _, first, which = numbered(numbers.astype(np.int64))
-    rows, counts = every.members(first)
-    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    of = RunShapes(every.variables[first], starts, every.nodes[rows], every.chains.take(pa.array(rows)))
-    return which.astype(np.int32), of
+def different_shapes(hashes: Int64s, begin: Int64s) -> tuple[Int32s, Int64s, Int64s, Int64s]:
+    """Tell shapes apart by their hashes; ``begin`` has the first row of each, and the end.
+
+    Returns:
+        the number of each shape among the different ones; of these the first of each, their rows, one shape after
+        another, and where each one's rows begin, and the end.
+    """
+    _, first, which = numbered(hashes)
+    counts = begin[first + 1] - begin[first]
+    rows, _ = gather(begin[first], counts)
+    return which.astype(np.int32), first, rows, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 def _ints(column: pa.Array) -> Int64s:

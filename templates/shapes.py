@@ -12,12 +12,14 @@ import pyarrow as pa
 
 from xscl.templates.columns import Int32s, Int64s, numbered
 
-__all__ = ["OWN", "ChainEntry", "Shape", "Shapes", "mixed"]
+__all__ = ["OWN", "ChainEntry", "Shape", "Shapes", "bundle_hashes", "mixed", "row_hashes"]
 
 ChainEntry = tuple[int, int, int, int]
 """A row of R_bin: var1, var2, node1, node2."""
 
 _FIELDS = ("var1", "var2", "node1", "node2")
+_SEEDS = tuple(secrets.randbits(64) for _ in range(3))
+"""Secrets of this process: nobody can make documents whose rows are taken for each other's."""
 OWN = -2
 """Stands for the node of a row itself; no node has this number."""
 
@@ -49,10 +51,7 @@ class Shape(NamedTuple):
 
 
 def mixed(columns: Sequence[npt.NDArray[np.signedinteger]], seed: int) -> npt.NDArray[np.uint64]:
-    """64 bits of each row of some columns of whole numbers; equal rows have equal bits, others hardly ever.
-
-    The seed is secret to a process, so nobody can make documents whose rows are taken for each other's.
-    """
+    """64 bits of each row of some columns of whole numbers; equal rows have equal bits, others hardly ever."""
     found = np.full(len(columns[0]), seed, dtype=np.uint64)
     for column in columns:
         found ^= column.astype(np.int64, copy=False).view(np.uint64)
@@ -63,6 +62,28 @@ def mixed(columns: Sequence[npt.NDArray[np.signedinteger]], seed: int) -> npt.ND
     return found
 
 
+def row_hashes(nodes: pa.Array, chains: pa.ListArray) -> Int64s:
+    """Return a hash of each node with its chain (``xscl.base.arrow_schemas.CHAIN``), for this process only."""
+    return _row_hashes(_places(nodes), _Entries.of(chains))
+
+
+def _row_hashes(places: Int64s, entries: _Entries) -> Int64s:
+    found: Int64s = mixed([places, entries.sums(entries.columns, _SEEDS[0])], _SEEDS[1]).view(np.int64)
+    return found
+
+
+def bundle_hashes(rows: Int64s, counts: Int64s) -> Int64s:
+    """Return the hashes of bundles of so many rows each, one after another, whose ``row_hashes`` are given."""
+    begin = np.cumsum(counts) - counts
+    found: Int64s = rows[begin]
+    several = np.flatnonzero(counts > 1)
+    if len(several):
+        # A bundle is a set of rows, so its hash is a sum.
+        sums = np.add.reduceat(rows.view(np.uint64), begin)[several].view(np.int64)
+        found[several] = mixed([sums, counts[several]], _SEEDS[2]).view(np.int64)
+    return found
+
+
 class Shapes:
     """Gives each distinct shape, or bundle of shapes, a number, the same for as long as it is remembered.
 
@@ -70,7 +91,6 @@ class Shapes:
     """
 
     def __init__(self) -> None:
-        self._seeds = tuple(secrets.randbits(64) for _ in range(3))
         self._numbers: dict[int, int] = {}
         """Numbers by hash."""
         self._known: dict[int, tuple[Shape, ...]] = {}
@@ -88,14 +108,11 @@ class Shapes:
             return np.empty(0, dtype=np.int32)
         places = _places(nodes)
         entries = _Entries.of(chains)
-        both = mixed([places, entries.sums(entries.columns, self._seeds[0])], self._seeds[1])
 
         def shapes(at: int) -> tuple[Shape, ...]:
             return (Shape((int(places[at]),), entries.chain(at)),)
 
-        distinct, first, which = numbered(both.view(np.int64))
-        found = [self._number(hash_, shapes, at) for hash_, at in zip(distinct.tolist(), first.tolist(), strict=True)]
-        return np.array(found, dtype=np.int32)[which]
+        return self._numbers_of(_row_hashes(places, entries), shapes)
 
     def bundles(self, variables: Int64s, nodes: pa.Array, chains: pa.ListArray, counts: Int64s) -> Int32s:
         """Return the numbers of bundles of so many rows each, one after another; ``variables`` are those of the
@@ -103,11 +120,8 @@ class Shapes:
         """
         places = _places(nodes)
         entries = _Entries.of(chains)
-        own = mixed([places, entries.sums(entries.columns, self._seeds[0])], self._seeds[1])
-        alike = entries.sums(entries.without(variables, places), self._seeds[0])
+        alike = entries.sums(entries.without(variables, places), _SEEDS[0])
         begin = np.cumsum(counts) - counts
-        # A bundle is a set of rows, so its hash is a sum.
-        bundles = mixed([np.add.reduceat(own, begin).view(np.int64), counts], self._seeds[2]).view(np.int64)
 
         def shapes(at: int) -> tuple[Shape, ...]:
             rows = np.arange(begin[at], begin[at] + counts[at])
@@ -116,15 +130,18 @@ class Shapes:
             parts = (part.tolist() for part in np.split(rows, cuts))
             return tuple(Shape(tuple(dict.fromkeys(places[part].tolist())), entries.chain(part[0])) for part in parts)
 
-        distinct, first, which = numbered(bundles)
-        found = [self._number(hash_, shapes, at) for hash_, at in zip(distinct.tolist(), first.tolist(), strict=True)]
-        return np.array(found, dtype=np.int32)[which]
+        return self._numbers_of(bundle_hashes(_row_hashes(places, entries), counts), shapes)
 
     def keep(self, numbers: Int32s) -> None:
         """Forget all other shapes."""
         kept = set(np.unique(numbers).tolist())
         self._known = {number: shape for number, shape in self._known.items() if number in kept}
         self._numbers = {hash_: number for hash_, number in self._numbers.items() if number in kept}
+
+    def _numbers_of(self, hashes: Int64s, make: Callable[[int], tuple[Shape, ...]]) -> Int32s:
+        distinct, first, which = numbered(hashes)
+        found = [self._number(hash_, make, at) for hash_, at in zip(distinct.tolist(), first.tolist(), strict=True)]
+        return np.array(found, dtype=np.int32)[which]
 
     def _number(self, hash_: int, make: Callable[[int], tuple[Shape, ...]], at: int) -> int:
         number = self._numbers.get(hash_)

@@ -30,7 +30,6 @@ from xscl.store.join_state import HeldState
 from xscl.store.state_files import Kind, open_links, write_run
 from xscl.templates.link_runs import LinkRun, rows_of
 from xscl.templates.runs import run_of
-from xscl.templates.shapes import Shapes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -163,7 +162,7 @@ class HeldWalk:
             rows, links = map(lacking.rows, rows), map(lacking.links, links)
         more = [table for table in rows if table.num_rows]
         if more:
-            run = run_of(pa.concat_tables(more), Shapes())
+            run = run_of(pa.concat_tables(more))
             written.append(("witness", f"witness/{write_run(home.root / f'witness/{name}-witness.run', run).name}"))
         more = [table for table in links if table.num_rows]
         if more:

@@ -39,7 +39,6 @@ from xscl.templates.retention import REACH_SCHEMA
 from xscl.templates.run_files import open_run
 from xscl.templates.run_rows import row_variables, rows_of_run
 from xscl.templates.runs import Run, run_of
-from xscl.templates.shapes import Shapes
 
 MINUTE = 60_000_000
 GRACE = 11 * MINUTE
@@ -75,7 +74,7 @@ def run_with(rows: Sequence[Row]) -> Run:
          "chain": [{"var1": 1, "var2": 2, "node1": 0, "node2": docid}]}
         for docid, ts, var in rows
     ]  # fmt: skip
-    return run_of(pa.Table.from_pylist(table, schema=WITNESS_SCHEMA), Shapes())
+    return run_of(pa.Table.from_pylist(table, schema=WITNESS_SCHEMA))
 
 
 def write_rows(home: Home, path: str, rows: Sequence[Row]) -> tuple[Kind, str]:

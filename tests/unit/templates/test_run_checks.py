@@ -20,7 +20,6 @@ from xscl.templates.run_checks import wrong_links, wrong_run
 from xscl.templates.run_files import save_run
 from xscl.templates.run_rows import merged_run
 from xscl.templates.runs import empty_run, run_of
-from xscl.templates.shapes import Shapes
 
 Check = Callable[[Path], str | None]
 
@@ -53,7 +52,7 @@ def link_rows(first: int) -> pa.Table:
 
 
 def sound_files(folder: Path) -> list[tuple[Path, Check]]:
-    runs = [run_of(witness_rows(seed, seed * 100), Shapes()) for seed in range(3)]
+    runs = [run_of(witness_rows(seed, seed * 100)) for seed in range(3)]
     links = [LinkRun.of(link_rows(first)) for first in (0, 100)]
     made = [*runs, merged_run(runs, [None, runs[1].ts > 2, None]), empty_run()]
     every = [*links, merged_links(links, [None, np.arange(len(links[1])) > 3]), LinkRun.of(LINK_SCHEMA.empty_table())]
@@ -152,7 +151,7 @@ def test_columns_that_unpack_hugely_are_refused_before_they_are_read(tmp_path: P
 def test_places_have_a_channel_and_an_id(tmp_path: Path) -> None:
     table = witness_rows(0, 0)
     at = table.schema.get_field_index("place")
-    save_run(run_of(table.set_column(at, "place", pa.array(["S"] * len(table))), Shapes()), tmp_path / "a.run")
+    save_run(run_of(table.set_column(at, "place", pa.array(["S"] * len(table)))), tmp_path / "a.run")
     assert wrong_run(tmp_path / "a.run") == "its rows lead out of it"
 
 
@@ -163,7 +162,7 @@ def test_many_rows_of_one_shape_are_refused(tmp_path: Path, monkeypatch: pytest.
          "node": node, "fn": "", "strval": "v", "num": None, "h": 1, "chain": []}
         for docid in range(100) for node in range(100)
     ]  # fmt: skip
-    run = run_of(pa.Table.from_pylist(rows, schema=WITNESS_SCHEMA), Shapes())
+    run = run_of(pa.Table.from_pylist(rows, schema=WITNESS_SCHEMA))
     save_run(run, tmp_path / "a.run")
     assert (run.size, len(run.shapes.nodes)) == (100, 100) and wrong_run(tmp_path / "a.run") is None
     monkeypatch.setattr(xscl.templates.run_checks, "_ROWS", 0.5)

@@ -15,7 +15,6 @@ from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.templates.run_files import open_run, run_facts, save_run
 from xscl.templates.run_rows import merged_run, rows_of_run, with_more_rows
 from xscl.templates.runs import Run, empty_run, equal_values, run_of
-from xscl.templates.shapes import Shapes
 
 Row = dict[str, object]
 FUNCTIONS = (None, "string", "number")
@@ -54,7 +53,7 @@ def contents(table: pa.Table) -> list[str]:
 
 
 def new_run(table: pa.Table) -> Run:
-    return run_of(table, Shapes())
+    return run_of(table)
 
 
 def same(one: Run, other: Run) -> bool:
