@@ -14,6 +14,7 @@
 * ``format``: Syntax trees to canonical text
 * ``forms``: Compiling many queries: texts that differ only in the names of variables, or in windows, are compiled
   once
+* ``group_data``: The part of a compiled query that plans need, as data for JSON, and back
 * ``guards``: Conditions of a block on its whole document that compare with constants, lifted out of the pattern as a
   guard
 * ``normalize``: Value-join normal form of syntax trees (thesis 6.2)

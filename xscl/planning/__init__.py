@@ -1,5 +1,6 @@
 """One program of all live queries, changed as queries come and go.
 
+* ``group_forms``: Compiled forms of groups
 * ``planner``: The requests of the live queries, compiled once, kept up to date as queries come and go, and written
   for workers on demand
 * ``subscribers``: The groups whose subscribers see events of a range, kept up to date by reading changes

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
@@ -21,12 +20,8 @@ from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.catalog.memberships import stored_memberships
 from xscl.catalog.records import ChannelInfo
-from xscl.catalog.stored_json import read_stored
-from xscl.catalog.tables import GROUPS
-from xscl.language.compile import CompiledQuery, compile_query
 from xscl.language.facts import ChannelFacts
-from xscl.language.forms import Preparer
-from xscl.language.parser import parse_query
+from xscl.planning.group_forms import GroupForms
 from xscl.planning.subscribers import Chosen, Subscribers
 from xscl.templates.members import Membership
 from xscl.templates.plans import GroupChange, LiveGroup
@@ -181,6 +176,7 @@ class Planner:
         self._catalog = catalog
         self._folder = folder
         self._chosen = chosen
+        self._forms = GroupForms(folder)
         self._start()
 
     def _start(self) -> None:
@@ -234,12 +230,14 @@ class Planner:
         missing = [gid for gid in self._waiting if gid in self._subscribers]
         missing = sorted(set(missing).intersection(stale) | {gid for gid in missing if gid not in self._groups})
         shared: dict[SpecKey, WitnessSpec] = {}
+        whole = self._chosen is None and not self._groups
         with collecting_later():
             compiled = [
                 _Compiled(
-                    *(gid, iid, query.group, query.channels), _shared(query.specs, shared), _shared(query.facts, shared)
+                    *(row.number, row.iid, form.group, form.channels),
+                    *(_shared(form.specs, shared), _shared(form.facts, shared)),
                 )
-                for gid, iid, query in self._compile(connection, missing)
+                for row, form in self._forms.of(self._subscribers.texts(connection, missing), self._facts, whole=whole)
             ]
             self._memberships |= memberships
             self._change(stale, compiled, memberships)
@@ -272,22 +270,6 @@ class Planner:
         """Whether a group of the program may stay there: a group is compiled again only if its own channels change."""
         known = self._groups[gid]
         return gid in self._subscribers and known.facts == self._facts_of(known.channels)
-
-    def _compile(self, connection: Connection, gids: list[int]) -> Iterator[tuple[int, int, CompiledQuery]]:
-        """(group, instance, what it is compiled to)."""
-        rows = self._subscribers.texts(connection, gids)
-        rows.sort(key=lambda row: (row.iid, row.namespaces, row.number))
-        for (iid, namespaces), found in groupby(rows, key=lambda row: (row.iid, row.namespaces)):
-            alike = list(found)
-            declared = read_stored(GROUPS.c.namespaces, namespaces)
-            # Groups of one instance differ in windows and guards, but groups of different instances have other forms.
-            preparer = Preparer(declared, self._facts) if len(alike) > 1 else None
-            for row in alike:
-                if preparer is not None:
-                    yield row.number, iid, preparer.prepare_text(row.text).compiled
-                else:
-                    query = parse_query(row.text)
-                    yield row.number, iid, compile_query(query, row.text, namespaces=declared, channels=self._facts)
 
     def _change(self, stale: list[int], compiled: list[_Compiled], memberships: Mapping[int, Membership]) -> None:
         """Bring the program up to date with the groups that wait."""

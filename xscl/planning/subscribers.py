@@ -36,6 +36,8 @@ class GroupText:
     text: str
     namespaces: str
     """A JSON object."""
+    channels: str = "[]"
+    """The channels that it reads and the streams that it names: a JSON list."""
 
 
 @dataclass(slots=True)
@@ -219,8 +221,8 @@ class Chosen:
 def group_texts(connection: Connection, numbers: Mapping[int, int]) -> list[GroupText]:
     """Return the texts that stored groups are compiled from; ``numbers`` gives each the number it is to have."""
     found = []
-    statement = sa.select(GROUPS.c.gid, GROUPS.c.iid, GROUPS.c.text, GROUPS.c.namespaces)
+    statement = sa.select(GROUPS.c.gid, GROUPS.c.iid, GROUPS.c.text, GROUPS.c.namespaces, GROUPS.c.channels)
     for gids in in_parts(sorted(numbers)):
-        for gid, iid, text, namespaces in connection.execute(statement.where(GROUPS.c.gid.in_(gids))):
-            found.append(GroupText(numbers[gid], iid, text, namespaces))
+        for gid, *values in connection.execute(statement.where(GROUPS.c.gid.in_(gids))):
+            found.append(GroupText(numbers[gid], *values))
     return found

@@ -4,7 +4,8 @@
     events/         what was taken in, in intake order: one Parquet file an intake, or merged of several
     witness/        join state: witness rows, rows of links, and how long they are kept
     results/        rows of R_out and matches, one folder a batch, or merged for several
-    programs/       what workers load: automata and programs by version
+    programs/       what workers load, automata and programs by version; and compiled.jsonl, what groups were
+                    compiled to, which may go at any time
     run.lock        held by the process that runs batches
     polling.lock    held by the process that polls the feeds
 

@@ -11,7 +11,7 @@ from xscl.catalog import tables
 from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import NEVER
 from xscl.language import forms as prepared
-from xscl.planning import planner as planning
+from xscl.planning import group_forms as planning
 from xscl.planning.planner import Planner
 from xscl.registry.registry import Registry
 from xscl.store.home import Home, init_home, open_home

@@ -1,0 +1,69 @@
+"""What texts are compiled to, as data and back, against what they are compiled to."""
+
+from __future__ import annotations
+
+import json
+
+from both_sides import channel_facts
+from budget import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import (
+    NAMESPACES,
+    NUMERIC,
+    TEXTS,
+    Dice,
+    many_block_query,
+    one_block_queries,
+    query_texts,
+    two_block_queries,
+)
+
+from xscl.base.errors import QueryError
+from xscl.language.compile import compile_query
+from xscl.language.group_data import GroupForm, GroupReader, groups_data
+from xscl.language.parser import parse_query
+from xscl.xpath.pattern import Definition
+
+FACTS = channel_facts(NUMERIC, TEXTS)
+
+
+def check(texts: list[str]) -> int:
+    forms = {}
+    for number, text in enumerate(texts):
+        try:
+            compiled = compile_query(parse_query(text), text, namespaces=NAMESPACES, channels=FACTS)
+        except QueryError:
+            continue
+        forms[str(number)] = GroupForm.of(compiled)
+    data = json.loads(json.dumps(groups_data(forms.items())))
+    found = dict(GroupReader().read(data, forms.keys()))
+    assert found.keys() == forms.keys()
+    for name, form in forms.items():
+        made = found[name]
+        assert (made.group, made.channels, made.specs, made.facts) == (
+            form.group,
+            form.channels,
+            form.specs,
+            form.facts,
+        )
+        assert made.group.key == form.group.key
+        for one, other in zip((*made.specs, *made.facts), (*form.specs, *form.facts), strict=True):
+            definition = one.definition
+            # The key that was read is the one that its text gives.
+            fresh = Definition(definition.channel, definition.steps, definition.conditions)
+            assert (definition.key, definition.text) == (fresh.key, other.definition.text)
+    return len(forms)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(two_block_queries() | one_block_queries() | query_texts(), min_size=1, max_size=5))
+def test_groups_are_what_their_data_says(texts: list[str]) -> None:
+    check([*texts, texts[0]])
+
+
+def test_groups_of_many_blocks_are_what_their_data_says() -> None:
+    count = 0
+    for seed in range(examples(40)):
+        count += check([many_block_query(Dice(seed), ("R", "Q", "S"), least=2, most=4)])
+    assert count > examples(40) / 3

@@ -1,0 +1,75 @@
+"""Compiled forms of groups: read from the file of those compiled before, or compiled from their texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from xscl.catalog.kept_groups import KeptGroups, group_name
+from xscl.catalog.stored_json import read_stored
+from xscl.catalog.tables import GROUPS
+from xscl.language.compile import compile_query
+from xscl.language.facts import ChannelFacts
+from xscl.language.forms import Preparer
+from xscl.language.group_data import GroupForm
+from xscl.language.parser import parse_query
+from xscl.planning.subscribers import GroupText
+
+__all__ = ["GroupForms"]
+
+_FEW = 100
+"""Groups that are sooner compiled than looked for in a file."""
+
+Facts = Mapping[str, ChannelFacts]
+
+
+class GroupForms:
+    """Compiled forms of groups, kept in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._kept = KeptGroups(folder)
+
+    def of(self, rows: Sequence[GroupText], facts: Facts, *, whole: bool) -> list[tuple[GroupText, GroupForm]]:
+        """Return what some groups are compiled to, by their numbers; ``whole``: there are no others."""
+        return sorted(self._of(rows, facts, whole=whole), key=lambda each: each[0].number)
+
+    def _of(self, rows: Sequence[GroupText], facts: Facts, *, whole: bool) -> Iterable[tuple[GroupText, GroupForm]]:
+        if len(rows) <= _FEW:
+            return _compiled(rows, facts)
+        names = _names(rows, facts)
+        kept, entries = self._kept.read(set(names))
+        found = [(row, kept[name]) for row, name in zip(rows, names, strict=True) if name in kept]
+        name_of = {row.number: name for row, name in zip(rows, names, strict=True)}
+        new = list(_compiled([row for row, name in zip(rows, names, strict=True) if name not in kept], facts))
+        # What nobody asks for any more goes when it is more than all the rest.
+        if whole and entries > 2 * len(kept) + _FEW:
+            self._kept.replace([(name_of[row.number], form) for row, form in (*found, *new)])
+        else:
+            self._kept.add([(name_of[row.number], form) for row, form in new])
+        return found + new
+
+
+def _names(rows: Sequence[GroupText], facts: Facts) -> list[str]:
+    known: dict[str, list[tuple[str, ChannelFacts | None]]] = {}
+    for row in rows:
+        if row.channels not in known:
+            known[row.channels] = [(channel, facts.get(channel)) for channel in json.loads(row.channels)]
+    return [group_name(row.text, row.namespaces, known[row.channels]) for row in rows]
+
+
+def _compiled(rows: Sequence[GroupText], facts: Facts) -> Iterator[tuple[GroupText, GroupForm]]:
+    """Compile groups."""
+    ordered = sorted(rows, key=lambda row: (row.iid, row.namespaces, row.number))
+    for (_, namespaces), found in groupby(ordered, key=lambda row: (row.iid, row.namespaces)):
+        alike = list(found)
+        declared = read_stored(GROUPS.c.namespaces, namespaces)
+        # Groups of one instance differ in windows and guards, but groups of different instances have other forms.
+        preparer = Preparer(declared, facts) if len(alike) > 1 else None
+        for row in alike:
+            if preparer is not None:
+                compiled = preparer.prepare_text(row.text).compiled
+            else:
+                compiled = compile_query(parse_query(row.text), row.text, namespaces=declared, channels=facts)
+            yield row, GroupForm.of(compiled)
