@@ -102,7 +102,9 @@ def placed_lines(
                     break
 
 
-def read_event_lines(lines: Iterable[bytes | str], *, source: str, first_line: int = 1) -> Iterator[Record]:
+def read_event_lines(
+    lines: Iterable[bytes | str], *, source: str, first_line: int = 1, channel: str | None = None
+) -> Iterator[Record]:
     """Yield the records of an event file, in its order; one for each line that is not blank.
 
     ``ts`` stays what the line gives: a string with a zone, an int or a Decimal of seconds.  In rows, numbers
@@ -113,6 +115,7 @@ def read_event_lines(lines: Iterable[bytes | str], *, source: str, first_line: i
         lines: lines with or without their ends; bytes are UTF-8, a byte order mark may open the first.
         source: the path, for ``source`` of the records.
         first_line: the number of the first line.
+        channel: channel of all events; a line need not name it, and must not name another.
     """
     for number, line in enumerate(lines, start=first_line):
         where = f"{source}:{number}"
@@ -120,7 +123,7 @@ def read_event_lines(lines: Iterable[bytes | str], *, source: str, first_line: i
         try:
             text = _line_text(line, first=number == 1)
             if text:
-                known = _json_object(text)
+                known = _json_object(text) if channel is None else _within(_json_object(text), channel)
                 yield _record(known, where)
         except SourceError as error:
             yield _refusal(where, error, known)
@@ -237,6 +240,15 @@ def _record(line: dict[str, object], where: str) -> Record:
     if line[key] is not True:
         raise _bad(f"flush must be true, found {_show(line[key])}")
     return Flush(where)
+
+
+def _within(line: dict[str, object], channel: str) -> dict[str, object]:
+    """Return the line of an event with its channel; a line that is no event stays as it is."""
+    if any(key in line for key in _CONTROL_KEYS):
+        return line
+    if line.get("channel", channel) != channel:
+        raise _bad(f"channel is {_show(line['channel'])}; the events given here are of channel {channel}")
+    return {**line, "channel": channel}
 
 
 def _register(value: object, where: str) -> Register:

@@ -527,7 +527,12 @@ class Engine:
         return reports
 
     def start(
-        self, *, every: str = "30 seconds", batch_docs: int = DEFAULT_BATCH_DOCS, name: str = "xscl-run"
+        self,
+        *,
+        every: str = "30 seconds",
+        batch_docs: int = DEFAULT_BATCH_DOCS,
+        name: str = "xscl-run",
+        then: Callable[[list[BatchReport]], None] = lambda reports: None,
     ) -> RunHandle:
         """Process what comes in until stopped; a handle in the manner of pyspark's StreamingQuery.
 
@@ -535,6 +540,7 @@ class Engine:
             every: time between two looks.
             batch_docs: documents in a batch at most.
             name: of the handle and its thread.
+            then: is called in that thread after each look, with the reports of its batches.
 
         Raises:
             CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on this home.
@@ -544,7 +550,9 @@ class Engine:
             pause = parse_duration(every) / 1e6
         except ValueError as error:
             raise EngineError("XSCL_BAD_OPTION", f"every: {error}") from None
-        return RunHandle(lambda stop: self.run_once(batch_docs=batch_docs, stop=stop), pause, self._run_lock, name)
+        return RunHandle(
+            lambda stop: self.run_once(batch_docs=batch_docs, stop=stop), pause, self._run_lock, name, then
+        )
 
     def alone(self) -> AbstractContextManager[None]:
         """Keep others from running batches on this home, from entering the context until leaving it.

@@ -36,10 +36,13 @@ def batch_columns() -> list[str]:
     return [column.name for column in BATCHES.columns if column.name not in ("result_path", "committed")]
 
 
-def batch_rows(catalog: Catalog) -> list[dict[str, object]]:
-    """Return one row a committed batch."""
-    rows = sorted(catalog.rows(BATCHES), key=lambda row: int(str(row["batch"])))
-    return [{name: round(v, 3) if isinstance(v := row[name], float) else v for name in batch_columns()} for row in rows]
+def batch_rows(catalog: Catalog, *, after: int = 0, limit: int | None = None) -> list[dict[str, object]]:
+    """Return one row a committed batch, of the batches behind ``after``, and at most ``limit``."""
+    names = batch_columns()
+    wanted = sa.select(*(BATCHES.c[name] for name in names)).where(BATCHES.c.batch > after)
+    with catalog.read() as connection:
+        rows = connection.execute(wanted.order_by(BATCHES.c.batch).limit(limit)).mappings().all()
+    return [{name: round(v, 3) if isinstance(v := row[name], float) else v for name in names} for row in rows]
 
 
 def state_notes(home: Home) -> Iterator[str]:

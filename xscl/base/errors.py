@@ -147,18 +147,22 @@ class _Placed(XsclError):
 
     def details(self) -> str:
         """Return the message, the line of the text with a caret, and the hint, without condition and place."""
-        lines = [self.message]
-        if self.has_place and self.source_line.strip():
-            shown, before = _piece(self.source_line, self.column - 1)
-            width = 1
-            if self.span:
-                width = max(1, min(self.span.end - self.span.start, len(shown) - before))
-            # Tabs stay tabs in the padding, so that the caret stands under its character.
-            pad = "".join("\t" if c == "\t" else " " for c in shown[:before])
-            lines += [f"  {shown}", f"  {pad}{'^' * width}"]
+        lines = [self.message, *(f"  {line}" for line in self.caret())]
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         return "\n".join(lines)
+
+    def caret(self) -> tuple[str, ...]:
+        """Return the line of the text that is meant, and one with a caret under the place; nothing without a place."""
+        if not self.has_place or not self.source_line.strip():
+            return ()
+        shown, before = _piece(self.source_line, self.column - 1)
+        width = 1
+        if self.span:
+            width = max(1, min(self.span.end - self.span.start, len(shown) - before))
+        # Tabs stay tabs in the padding, so that the caret stands under its character.
+        pad = "".join("\t" if c == "\t" else " " for c in shown[:before])
+        return shown, f"{pad}{'^' * width}"
 
 
 class QueryError(_Placed, ValueError):

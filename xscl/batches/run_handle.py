@@ -23,13 +23,21 @@ class RunHandle:
     """
 
     def __init__(
-        self, run: Callable[[Callable[[], bool]], list[BatchReport]], every_s: float, lock: RunLock, name: str
+        self,
+        run: Callable[[Callable[[], bool]], list[BatchReport]],
+        every_s: float,
+        lock: RunLock,
+        name: str,
+        then: Callable[[list[BatchReport]], None] = lambda reports: None,
     ) -> None:
         lock.take()
         self._run = run
         self._every_s = every_s
         self._lock = lock
-        self._stop = threading.Event()
+        self._then = then
+        self._stopping = False
+        self._call = threading.Event()
+        """Ends the pause between two looks."""
         self._progress: list[BatchReport] = []
         self._error: BaseException | None = None
         self._problem: XsclError | None = None
@@ -57,7 +65,7 @@ class RunHandle:
         elif self._problem is not None:
             message = f"tries again: {self._problem}"
         else:
-            message = "stopping" if self._stop.is_set() else "running"
+            message = "stopping" if self._stopping else "running"
         return {"message": message, "isActive": self.isActive}
 
     @property
@@ -88,6 +96,10 @@ class RunHandle:
         """Process everything taken in so far, now."""
         self._note(self._run(lambda: False))
 
+    def wake(self) -> None:
+        """Have the loop look for new events at once, and not only after its pause."""
+        self._call.set()
+
     def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - pyspark's name
         """Wait until the loop ends, and raise the error that ended it; False if ``timeout`` seconds passed first."""
         self._thread.join(timeout)
@@ -97,19 +109,23 @@ class RunHandle:
 
     def stop(self) -> None:
         """End the loop after the batch that is running."""
-        self._stop.set()
+        self._stopping = True
+        self._call.set()
         self._thread.join()
 
     def _note(self, reports: list[BatchReport]) -> None:
         self._progress = [*self._progress, *reports][-100:]
+        self._then(reports)
 
     def _loop(self) -> None:
         patience = Patience()
         try:
-            while not self._stop.is_set():
+            while not self._stopping:
                 began = time.monotonic()
+                # Who calls from here on may have seen more than this look sees.
+                self._call.clear()
                 try:
-                    self._note(self._run(self._stop.is_set))
+                    self._note(self._run(lambda: self._stopping))
                     self._problem = None
                     patience.went_well()
                     pause = self._every_s - (time.monotonic() - began)
@@ -118,7 +134,8 @@ class RunHandle:
                     if pause_s is None:
                         raise
                     self._problem, pause = error, pause_s
-                self._stop.wait(max(0.0, pause))
+                if not self._stopping:
+                    self._call.wait(max(0.0, pause))
         except BaseException as error:
             self._error = error
         finally:

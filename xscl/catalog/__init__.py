@@ -28,4 +28,5 @@
 * ``subscriptions``: Subscriptions in the catalogue: adding, changing, and what a poll leaves behind
 * ``suggestions``: Names that a person may have meant
 * ``tables``: The tables of the catalogue, declared once (SQLAlchemy Core)
+* ``tokens``: Tokens of the service: the one module that writes table ``tokens``
 """

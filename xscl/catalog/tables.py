@@ -43,6 +43,7 @@ __all__ = [
     "STATE_FILES",
     "STREAMS",
     "TEMPLATES",
+    "TOKENS",
     "TOTALS",
     "VARIABLES",
     "in_parts",
@@ -377,6 +378,14 @@ OLD_FILES = Table(
     Column("path", String, primary_key=True, comment="a file, or a folder, that went out of use"),
     _needed("replaced", BigInteger, "when, microseconds since the epoch"),
     sa.Index("old_files_replaced", "replaced"),
+)
+TOKENS = Table(
+    "tokens",
+    METADATA,
+    Column("name", String, primary_key=True, comment="whose it is"),
+    Column("digest", String, nullable=False, unique=True, comment="SHA-256 of the token, in hexadecimal digits"),
+    _needed("scopes", String, "read, write, admin; by spaces"),
+    _needed("created", BigInteger, "microseconds"),
 )
 TOTALS = Table(
     "totals",

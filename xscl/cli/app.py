@@ -40,6 +40,7 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
         "import": "home:import_",
         "ingest": "ingest:ingest",
         "run": "run:run",
+        "serve": "service:serve",
         "sql": "run:sql",
         "stats": "run:stats",
         "eval": "ingest:eval_",
@@ -53,6 +54,7 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
         "match": "matches:match_app",
         "late": "late:late_app",
         "template": "templates:template_app",
+        "token": "service:token_app",
     }
 )
 """Commands and nouns in the order of the help: the module of each and its name there."""

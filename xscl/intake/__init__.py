@@ -25,6 +25,7 @@
 * ``plain_events``: Runs of plain events: documents of channels that are no feed's, in a home without streams, with
   ids of their own
 * ``polling``: One pass over the feeds that are due: many hosts at once, one request at a time to each, spaced
+* ``pushes``: Events that several senders push at the same time, taken in one transaction
 * ``record_runs``: Runs of records that are taken in together
 * ``report``: Counts of the records that were given to an intake
 * ``row_batch``: Tables of rows into ids, times and cells, a column at a time; nothing is stored here

@@ -27,6 +27,7 @@ OWNERS = {
     "quotas": ["quotas"],
     "source_offsets": ["sources"],
     "state_files": ["state_files", "old_files"],
+    "tokens": ["tokens"],
 }
 OWNER = {table: f"xscl/catalog/{module}.py" for module, names in OWNERS.items() for table in names}
 NAMES = {name: table.name for name, table in vars(tables).items() if isinstance(table, sa.Table)}

@@ -1,0 +1,75 @@
+"""The application: all calls of the API, behind the gate."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
+
+from xscl import __version__
+from xscl.service import events_api, health_api, home_api, matches_api, queries_api, sql_api
+from xscl.service.access import Gate
+from xscl.service.calls import Problem
+from xscl.service.problems import add_handlers
+from xscl.service.runtime import Service
+
+__all__ = ["make_app"]
+
+_ROUTERS = (
+    events_api.router,
+    queries_api.router,
+    matches_api.router,
+    home_api.router,
+    sql_api.router,
+    health_api.router,
+)
+
+
+def make_app(service: Service, log: Callable[[str], None]) -> FastAPI:
+    """Make the application of a service; ``log`` takes the lines of the access log."""
+
+    @asynccontextmanager
+    async def running(app: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        try:
+            yield
+        finally:
+            await run_in_threadpool(service.stop)
+
+    app = FastAPI(
+        title="xscl",
+        version=__version__,
+        summary="Standing queries that join XML documents, feeds and rows by value inside time windows.",
+        openapi_url="/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=running,
+        separate_input_output_schemas=False,
+    )
+    app.state.service = service
+    app.add_middleware(Gate, service=service, log=log)
+    add_handlers(app)
+    for router in _ROUTERS:
+        app.include_router(router)
+    _describe_problems(app)
+    return app
+
+
+def _describe_problems(app: FastAPI) -> None:
+    """Have the description of the API name the schema of problems, which no call returns as its answer."""
+    describe = app.openapi
+
+    def described() -> dict[str, object]:
+        if app.openapi_schema is None:
+            schema = describe()
+            schemas = schema.setdefault("components", {}).setdefault("schemas", {})
+            schemas["Problem"] = Problem.model_json_schema()
+            # Requests that do not fit are problems, too.
+            for name in ("HTTPValidationError", "ValidationError"):
+                schemas.pop(name, None)
+            app.openapi_schema = schema
+        return app.openapi_schema
+
+    app.openapi = described  # type: ignore[method-assign]

@@ -1,0 +1,202 @@
+"""Calls that push events."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import uuid
+from collections.abc import Iterator, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Request
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+
+from xscl.base.errors import SourceError
+from xscl.base.types import Event
+from xscl.base.values import digest_text
+from xscl.catalog.intake_order import read_last_places
+from xscl.ingest.csv_files import read_csv
+from xscl.ingest.event_file import read_event_lines
+from xscl.ingest.reading import Reading
+from xscl.ingest.records import Noted, Record, Rejected, rejected
+from xscl.intake.pushes import Pushed
+from xscl.service.calls import Name, Running, Writer, problems
+from xscl.service.problems import Refused
+from xscl.service.runtime import Service
+
+__all__ = ["router"]
+
+router = APIRouter(tags=["events"])
+
+_SMALL = 64 * 1024
+"""Bodies up to this size are read where requests are served; larger ones in a thread."""
+_SHOWN = 1_000
+"""Refusals that an answer lists."""
+_XML = ("application/xml", "text/xml")
+_LINES = ("application/x-ndjson", "application/jsonl", "application/json")
+_CSV = "text/csv"
+
+
+class RejectedEvent(BaseModel):
+    """An event that was not taken; the others were."""
+
+    line: int | None = Field(description="Line of the body, from 1; of a single document none.")
+    condition: str
+    message: str
+
+
+class Taken(BaseModel):
+    """Outcome of a push, whose events are kept from now on whatever happens to the service."""
+
+    taken: int = Field(description="Events that are new.")
+    known: int = Field(description="Events that the home had already.")
+    rejected: list[RejectedEvent] = Field(description="Events that were refused, the first thousand of them.")
+    refused: int = Field(description="Number of events that were refused.")
+    place: int = Field(description="Place of the intake order up to which all events of the push stand.")
+
+
+_BODIES: dict[str, Any] = {
+    "required": True,
+    "content": {
+        "application/xml": {"schema": {"type": "string"}, "example": "<book><author>Danny Ayers</author></book>"},
+        "application/x-ndjson": {
+            "schema": {"type": "string"},
+            "example": '{"id": "t7", "ts": "2026-06-01T09:30:00Z", "row": {"sym": "IBM", "price": 101.5}}\n',
+        },
+        _CSV: {"schema": {"type": "string"}, "example": "sym,price\nIBM,101.5\n"},
+    },
+}
+
+
+@router.post(
+    "/v1/channels/{channel}/events",
+    status_code=202,
+    response_model=Taken,
+    responses=problems(400, 413, 415, 422),
+    openapi_extra={"requestBody": _BODIES},
+)
+async def push(
+    request: Request,
+    channel: Name,
+    service: Running,
+    holder: Writer,
+    id: Annotated[str | None, Query(max_length=1_000, description="Id of the document; of CSV the column.")] = None,
+    ts: Annotated[
+        str | None, Query(max_length=100, description="Event time (ISO 8601 or seconds); of CSV the column.")
+    ] = None,
+    idempotency_key: Annotated[
+        str | None, Header(max_length=255, description="Makes a repeated push add nothing, also rows without ids.")
+    ] = None,
+) -> Taken:
+    """Push events: one XML document, event lines, or CSV with a header.
+
+    The answer comes once the events are kept.  Documents without an id get one made of their content; rows without one
+    get one made of the Idempotency-Key and their line, so a push that is repeated with its key adds nothing.
+    """
+    kind = (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
+    body = await request.body()
+    # Names what the push brought, in ids of rows and in the relation ``rejected``.
+    source = f"push-{uuid.uuid4().hex}"
+    if idempotency_key is not None:
+        source = f"push-{digest_text(holder.name, channel, idempotency_key)}"
+    if kind in _XML or kind.endswith("+xml"):
+        event = Event(channel, id, _time(ts), xml=body, source=source)
+        pushed = await _pushed(service, [event], len(body))
+        if pushed.rejected:
+            first = pushed.rejected[0]
+            raise Refused(422, first.condition, first.message)
+        return _taken(pushed)
+    if kind in _LINES:
+        if id is not None or ts is not None:
+            raise Refused(400, "XSCL_BAD_OPTION", "id and ts of events stand in their lines")
+        if len(body) <= _SMALL:
+            records = _event_lines(body, channel, source)
+        else:
+            records = await run_in_threadpool(_event_lines, body, channel, source)
+        return _taken(await _pushed(service, records, len(body)))
+    if kind == _CSV:
+        return await run_in_threadpool(_take_csv, service, body, Reading(channel, id=id, ts=ts), channel, source)
+    raise Refused(
+        415,
+        "XSCL_MEDIA_TYPE",
+        f"the body is {kind or 'of no type'}",
+        hint=f"Content-Type: {_XML[0]}, {_LINES[0]} or {_CSV}",
+    )
+
+
+def _time(text: str | None) -> str | Decimal | None:
+    """Read an event time: a number of seconds, or a text, which the intake judges."""
+    if text is None:
+        return None
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return text
+    return number if number.is_finite() else text
+
+
+def _event_lines(body: bytes, channel: str, source: str) -> list[Event | Rejected]:
+    """Read event lines; lines that are no events are refused."""
+    records: list[Event | Rejected] = []
+    for record in read_event_lines(body.split(b"\n"), source=source, channel=channel):
+        if isinstance(record, (Event, Rejected)):
+            records.append(record)
+        else:
+            told = "a push has events only; queries are registered at POST /v1/queries"
+            records.append(Rejected(str(getattr(record, "source", source)), "XSCL_BAD_EVENT_LINE", told, channel))
+    return records
+
+
+async def _pushed(service: Service, push: Sequence[Event | Rejected], size: int) -> Pushed:
+    if not push:
+        raise Refused(422, "XSCL_NO_RECORDS", "the body has no events")
+    pushed = await asyncio.wrap_future(service.arrivals.put(push, size))
+    _count(service, pushed.taken, pushed.known, len(pushed.rejected))
+    return pushed
+
+
+def _count(service: Service, taken: int, known: int, refused: int) -> None:
+    for outcome, number in (("taken", taken), ("known", known), ("refused", refused)):
+        service.metrics.events.labels(outcome).inc(number)
+
+
+def _taken(pushed: Pushed) -> Taken:
+    return _answer(pushed.taken, pushed.known, pushed.rejected, len(pushed.rejected), pushed.place)
+
+
+def _answer(taken: int, known: int, problems: Sequence[Rejected], refused: int, place: int) -> Taken:
+    listed = [
+        RejectedEvent(line=_line(problem.source), condition=problem.condition, message=problem.message)
+        for problem in problems[:_SHOWN]
+    ]
+    return Taken(taken=taken, known=known, rejected=listed, refused=refused, place=place)
+
+
+def _line(source: str) -> int | None:
+    """Return the line of a place ``source:line``."""
+    line = source.rpartition(":")[2]
+    return int(line) if line.isdigit() else None
+
+
+def _take_csv(service: Service, body: bytes, reading: Reading, channel: str, source: str) -> Taken:
+    """Take rows of CSV; what was taken before a fault of the text stays taken, and the answer tells of both."""
+
+    def records() -> Iterator[Record]:
+        try:
+            for record in read_csv(io.BytesIO(body), channel=channel, source=source, reading=reading):
+                if not isinstance(record, Noted):
+                    yield record
+        except SourceError as error:
+            yield rejected(source, error, channel)
+
+    report = service.intake.take(records())
+    known = report.duplicates + report.shared
+    _count(service, report.taken, known, report.rejected)
+    first = report.problems[0] if report.problems else None
+    if first is not None and first.source == source and not report.taken and not known:
+        raise Refused(422, first.condition, first.message)
+    place = service.home.catalog.ask(read_last_places)[1]
+    service.took(place)
+    return _answer(report.taken, known, report.problems, report.rejected, place)

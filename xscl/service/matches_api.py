@@ -1,0 +1,146 @@
+"""Calls that list matches, and streams of them as they are committed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+
+from xscl.answers.match_listing import Listing, find_match, list_matches, match_json
+from xscl.base.errors import XsclError
+from xscl.service.access import holder_of
+from xscl.service.calls import Limit, Name, Reader, Running, problems
+from xscl.service.problems import Refused, problem_of
+from xscl.service.runtime import Service
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1", tags=["matches"])
+
+_PART = 200
+"""Matches that a stream reads together."""
+_QUIET_S = 15.0
+"""Seconds after which a stream without news sends a comment, so that nobody takes it for dead."""
+_EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Server-Sent Events: 'id' is the cursor behind a match, 'data' its line.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+
+_Cursor = Annotated[
+    str, Query(max_length=500, description="Cursor behind which to go on; 'start' is before all matches.")
+]  # fmt: skip
+
+
+class Matches(BaseModel):
+    """A page of matches in the order in which they were committed."""
+
+    matches: list[dict[str, Any]] = Field(description="Lines of matches, each with the cursor behind it.")
+    cursor: str = Field(description="Value of 'after' that goes on behind this page.")
+
+
+@router.get("/matches", response_model=Matches, responses=problems(400, 422))
+def all_matches(service: Running, holder: Reader, after: _Cursor = "start", limit: Limit = 100) -> Matches:
+    """List the matches of all queries behind a cursor."""
+    return _page(service, None, after, limit)
+
+
+@router.get("/matches/stream", response_class=StreamingResponse, responses={**problems(400, 422), **_EVENTS})
+async def all_live(
+    request: Request,
+    service: Running,
+    holder: Reader,
+    after: Annotated[
+        str | None, Query(max_length=500, description="As of the list; by default only what comes.")
+    ] = None,
+    last_event_id: Annotated[str | None, Header(max_length=500, description="Goes before 'after'.")] = None,
+) -> StreamingResponse:
+    """Stream the matches of all queries as they are committed."""
+    return await _stream(request, service, None, last_event_id or after)
+
+
+@router.get("/matches/{match}", responses=problems(404, 422))
+def one_match(
+    match: Annotated[str, Path(max_length=200, description="Id of a match, or its beginning.")],
+    service: Running,
+    holder: Reader,
+) -> dict[str, Any]:
+    """Show a match by its id, or by the beginning of its id."""
+    return match_json(find_match(service.home, match))
+
+
+@router.get("/queries/{name}/matches", response_model=Matches, responses=problems(400, 404, 422))
+def matches(name: Name, service: Running, holder: Reader, after: _Cursor = "start", limit: Limit = 100) -> Matches:
+    """List the matches of a query behind a cursor, also of one that was dropped."""
+    return _page(service, name, after, limit)
+
+
+@router.get(
+    "/queries/{name}/matches/stream", response_class=StreamingResponse, responses={**problems(400, 404, 422), **_EVENTS}
+)
+async def live(
+    request: Request,
+    name: Name,
+    service: Running,
+    holder: Reader,
+    after: Annotated[
+        str | None, Query(max_length=500, description="As of the list; by default only what comes.")
+    ] = None,
+    last_event_id: Annotated[str | None, Header(max_length=500, description="Goes before 'after'.")] = None,
+) -> StreamingResponse:
+    """Stream the matches of a query as they are committed."""
+    return await _stream(request, service, name, last_event_id or after)
+
+
+def _page(service: Service, query: str | None, after: str, limit: int) -> Matches:
+    listing = list_matches(service.home, Listing(query=query, after=after, limit=limit))
+    found = [match_json(match, cursor=True) for match in listing]
+    # A page that is not full has reached the end of the listing, and knows the cursor behind it.
+    cursor = listing.cursor if len(found) < limit else str(found[-1]["cursor"])
+    return Matches(matches=found, cursor=cursor)
+
+
+async def _stream(request: Request, service: Service, query: str | None, after: str | None) -> StreamingResponse:
+    """Open a stream of matches behind a cursor; by default of those that come from now on."""
+    holder = holder_of(request).name
+    most = service.settings.streams
+    if service.open_streams[holder] >= most:
+        raise Refused(429, "XSCL_TOO_MANY_STREAMS", f"{most} streams of this token are open", after_s=5)
+    begin = after if after else await run_in_threadpool(service.here)
+    # A query or cursor that does not exist is refused before anything is sent.
+    await run_in_threadpool(_page, service, query, begin, 1)
+    events = _events(service, holder, query, begin)
+    headers = {"X-Accel-Buffering": "no"}
+    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
+
+
+async def _events(service: Service, holder: str, query: str | None, cursor: str) -> AsyncIterator[str]:
+    """Yield the matches behind a cursor as Server-Sent Events, until the service ends."""
+    service.open_streams[holder] += 1
+    service.metrics.streams.inc()
+    try:
+        yield "retry: 1000\n\n"
+        while not service.is_ending:
+            seen = service.commits
+            page = await run_in_threadpool(_page, service, query, cursor, _PART)
+            for line in page.matches:
+                yield f"id: {line['cursor']}\nevent: match\ndata: {json.dumps(line, ensure_ascii=False)}\n\n"
+            cursor = page.cursor
+            if len(page.matches) == _PART:
+                continue
+            if not page.matches:
+                # Who reads no more is noticed when something is sent.
+                yield ": no news\n\n"
+            await service.committed(seen, _QUIET_S)
+    except XsclError as error:
+        # The client goes on behind the last match when it asks again.
+        yield f"event: problem\ndata: {json.dumps(problem_of(error))}\n\n"
+    finally:
+        service.open_streams[holder] -= 1
+        service.metrics.streams.dec()

@@ -1,0 +1,172 @@
+"""The running service: one engine, the pushes that come in, the loop of batches, and the poller of feeds."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter, deque
+
+from xscl.answers.match_cursors import Cursor
+from xscl.base.errors import XsclError
+from xscl.base.terminal import tell
+from xscl.batches.report import BatchReport
+from xscl.batches.run_handle import RunHandle
+from xscl.catalog.batches import newest_batch
+from xscl.catalog.intake_order import read_last_places
+from xscl.engine import Engine
+from xscl.intake.intake import Intake
+from xscl.intake.polling import PollSettings, environment_settings
+from xscl.service.arrivals import Arrivals
+from xscl.service.metrics import Metrics
+from xscl.service.settings import ServiceSettings
+
+__all__ = ["Service"]
+
+_POLL_S = 10.0
+"""Time between two looks for feeds that are due."""
+_PATIENCE_S = 30.0
+"""Seconds in which one look begins requests."""
+
+
+class Service:
+    """An engine that runs, with everything that requests need of it."""
+
+    def __init__(self, engine: Engine, settings: ServiceSettings) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.home = engine.home
+        self.intake = Intake(engine.home, strict=settings.strict)
+        self.polling = environment_settings(PollSettings(contact=settings.contact, patience_s=_PATIENCE_S))
+        self.metrics = Metrics(self._lag, lambda: float(self.arrivals.waiting))
+        self.registering = threading.Lock()
+        """Is held while queries are registered or dropped: texts are compiled by one thread at a time."""
+        self.is_ending = False
+        """Whether live streams are to end."""
+        self.open_streams: Counter[str] = Counter()
+        """Live streams that are open, by the holder of their token."""
+        self.commits = 0
+        """Number of times that batches were committed since the start."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake_planned = False
+        self._changed = asyncio.Condition()
+        self._taken: deque[tuple[int, float]] = deque()
+        """Places of commits of pushes that no batch has reached, and the times of the commits."""
+        self._stopping = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.arrivals = Arrivals(self.intake, settings.max_waiting, self.took)
+        self.handle: RunHandle | None = None
+
+    # -- begin and end -----------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to process batches and to ask feeds; is called in the thread of the event loop."""
+        self._loop = asyncio.get_running_loop()
+        self.handle = self.engine.start(every=self.settings.every, name="xscl-batches", then=self._processed)
+        self.metrics.running.set_function(lambda: float(self.is_running))
+        if self.settings.fetch:
+            poller = threading.Thread(target=self._poll, name="xscl-poller", daemon=True)
+            poller.start()
+            self._threads.append(poller)
+
+    def stop(self) -> None:
+        """Take what was pushed, end behind the batch that is running, and close the engine."""
+        self._stopping.set()
+        self.arrivals.close()
+        if self.handle is not None:
+            self.handle.stop()
+        for thread in self._threads:
+            thread.join(timeout=self.polling.limits.total_s)
+        self.engine.close()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether batches are processed."""
+        return self.handle is not None and self.handle.isActive
+
+    @property
+    def problem(self) -> BaseException | None:
+        """Reason why batches are not processed now; None while they are."""
+        if self.handle is None:
+            return None
+        return self.handle.exception() or self.handle.lastProblem
+
+    # -- pushes and batches ------------------------------------------------------------------------------------
+
+    def took(self, place: int) -> None:
+        """Have a batch begin soon for what was taken up to a place; may be called by any thread."""
+        self._taken.append((place, time.monotonic()))
+        self.wake()
+
+    def wake(self) -> None:
+        """Have a batch begin soon; may be called by any thread."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._wake_soon)
+
+    def _wake_soon(self) -> None:
+        if not self._wake_planned and self._loop is not None:
+            self._wake_planned = True
+            self._loop.call_later(self.settings.gather_s, self._wake)
+
+    def _wake(self) -> None:
+        self._wake_planned = False
+        if self.handle is not None:
+            self.handle.wake()
+
+    def _processed(self, reports: list[BatchReport]) -> None:
+        """Count what batches did, and tell the live streams; is called by the thread of batches."""
+        if not reports:
+            return
+        for report in reports:
+            self.metrics.batches.inc()
+            self.metrics.matches.inc(report.matches)
+            self.metrics.batch_seconds.observe(report.stage1_s + report.join_s + report.commit_s)
+            self.metrics.losses.inc(len(report.rejected) + len(report.suspended))
+            for loss in (*report.suspended, *report.rejected[:20]):
+                tell(f"batch {report.batch}: {loss}")
+        now, (processed, _) = time.monotonic(), self.home.catalog.ask(read_last_places)
+        while self._taken and self._taken[0][0] <= processed:
+            self.metrics.answered_seconds.observe(now - self._taken.popleft()[1])
+        if self._loop is not None and not self._loop.is_closed():
+            asyncio.run_coroutine_threadsafe(self._tell_streams(), self._loop)
+
+    async def _tell_streams(self) -> None:
+        async with self._changed:
+            self.commits += 1
+            self._changed.notify_all()
+
+    async def committed(self, seen: int, seconds: float) -> None:
+        """Wait until ``commits`` is not ``seen`` any more, for so many seconds at most."""
+        async with self._changed:
+            try:
+                await asyncio.wait_for(self._changed.wait_for(lambda: self.commits != seen), seconds)
+            except TimeoutError:
+                return
+
+    async def end_streams(self) -> None:
+        """Have all live streams end."""
+        self.is_ending = True
+        await self._tell_streams()
+
+    def here(self) -> str:
+        """Return the cursor behind everything that is committed."""
+        return str(Cursor(self.home.catalog.ask(newest_batch) + 1))
+
+    def _lag(self) -> float:
+        processed, last = self.home.catalog.ask(read_last_places)
+        return float(last - processed)
+
+    # -- feeds -------------------------------------------------------------------------------------------------
+
+    def _poll(self) -> None:
+        """Ask the feeds that are due, until the end."""
+        while not self._stopping.wait(_POLL_S):
+            try:
+                report = self.engine.fetch_feeds(settings=self.polling)
+            except XsclError as error:
+                tell(f"feeds: {error}")
+                continue
+            self.metrics.polls.labels("failed").inc(len(report.problems))
+            self.metrics.polls.labels("answered").inc(report.feeds - len(report.problems))
+            if report.events:
+                self.wake()

@@ -1,0 +1,136 @@
+"""The server: the application on a port, until it is told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import uvicorn
+
+from xscl.base.errors import EngineError
+from xscl.engine import Engine
+from xscl.service.access import LOOPBACK
+from xscl.service.app import make_app
+from xscl.service.runtime import Service
+from xscl.service.settings import ServiceSettings
+
+__all__ = ["serve"]
+
+_PATIENCE_S = 20
+"""Seconds in which requests under way may end."""
+
+
+class _Server(uvicorn.Server):
+    """A server whose live streams end when it is told to end, and which outlives the signal that told it."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+        self.ended_by: int | None = None
+        """Signal that told it to end."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Note the signals that end services; a second Ctrl-C ends requests under way, too."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end."""
+        self.ended_by = sig
+        super().handle_exit(sig, frame)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End the streams, then everything else."""
+        await self._service.end_streams()
+        await super().shutdown(sockets)
+
+
+def serve(
+    engine: Engine, settings: ServiceSettings, *, log: Callable[[str], None], ready: Callable[[str], None]
+) -> bool:
+    """Serve a home until SIGTERM or Ctrl-C; the batch and the requests under way end first.
+
+    Returns whether Ctrl-C ended it.
+
+    Args:
+        engine: on the home; it is closed at the end.
+        settings: address and limits.
+        log: takes the lines of the access log.
+        ready: is called with the address, once requests are answered.
+
+    Raises:
+        EngineError: ``XSCL_BAD_OPTION``: a service without tokens would answer to other machines.
+            ``XSCL_ADDRESS_IN_USE``: something else listens there.
+        CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on the home.
+    """
+    if not settings.auth and settings.host not in LOOPBACK:
+        raise EngineError(
+            "XSCL_BAD_OPTION",
+            f"without tokens the service listens on {', '.join(sorted(LOOPBACK))}, not on {settings.host}",
+            hint="leave --no-auth out, and make tokens with 'xscl token add NAME'",
+        )
+    listening = _listen(settings)
+    service = Service(engine, settings)
+    config = uvicorn.Config(
+        make_app(service, log),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        timeout_graceful_shutdown=_PATIENCE_S,
+        timeout_keep_alive=75,
+        proxy_headers=False,
+        lifespan="on",
+    )
+    server = _Server(config, service)
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+
+    async def run() -> None:
+        told = asyncio.create_task(_tell_ready(server, lambda: ready(f"http://{shown}:{port}")))
+        try:
+            await server.serve(sockets=[listening])
+        finally:
+            told.cancel()
+
+    asyncio.run(run())
+    return server.ended_by == signal.SIGINT
+
+
+async def _tell_ready(server: uvicorn.Server, ready: Callable[[], None]) -> None:
+    while not server.started:
+        await asyncio.sleep(0.01)
+    ready()
+
+
+def _listen(settings: ServiceSettings) -> socket.socket:
+    """Open the port.
+
+    Raises:
+        EngineError: ``XSCL_ADDRESS_IN_USE``; ``XSCL_BAD_OPTION``: there is no such address.
+    """
+    try:
+        found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except socket.gaierror as error:
+        raise EngineError("XSCL_BAD_OPTION", f"--host {settings.host}: {error.strerror}") from None
+    except OSError as error:
+        raise EngineError(
+            "XSCL_ADDRESS_IN_USE",
+            f"{settings.host}:{settings.port} cannot be used: {error.strerror}",
+            hint="another --port, or 0 for any free one",
+        ) from None
+    listening.listen(1024)
+    return listening

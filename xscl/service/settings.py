@@ -1,0 +1,45 @@
+"""Settings of the service: its address, its pauses, and the limits of requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DEFAULT_SERVICE", "ServiceSettings"]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """Settings of one service; sizes are bytes, times seconds."""
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    """Port that it listens on; 0: any free one."""
+    every: str = "1 second"
+    """Time between two looks for events that came by other ways; pushed events are processed at once."""
+    gather_s: float = 0.1
+    """Time for which pushes gather before a batch begins."""
+    auth: bool = True
+    """Whether calls need a token; without it the service answers on loopback addresses only."""
+    strict: bool = False
+    """Whether pushed events need a channel that exists."""
+    fetch: bool = True
+    """Whether feeds that are due are asked."""
+    contact: str | None = None
+    """Address of the operator, which requests to feeds name."""
+    max_body: int = 32 * 1024 * 1024
+    """Largest body of a request."""
+    max_waiting: int = 128 * 1024 * 1024
+    """Bodies of pushes that wait to be taken; more are refused with 503."""
+    requests_per_s: float = 1_000.0
+    """Requests a second of one token, on the average; twice as many may come at once."""
+    streams: int = 20
+    """Live streams of one token that are open at the same time."""
+    sql_rows: int = 10_000
+    """Rows of an answer in SQL."""
+    sql_s: float = 60.0
+    """Time for which a statement in SQL may run."""
+    page: int = 1_000
+    """Entries of a page at most."""
+
+
+DEFAULT_SERVICE = ServiceSettings()

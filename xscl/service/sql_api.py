@@ -1,0 +1,120 @@
+"""The call that reads the home's relations with SQL."""
+
+from __future__ import annotations
+
+import base64
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field
+
+from xscl.answers.sql_views import sql_errors
+from xscl.base.errors import EngineError
+from xscl.service.calls import Reader, Running, problems
+from xscl.service.problems import Refused
+from xscl.service.runtime import Service
+
+__all__ = ["router"]
+
+router = APIRouter(prefix="/v1", tags=["sql"])
+
+_AT_ONCE = 4
+"""Statements that run at the same time; others wait."""
+_turns = threading.BoundedSemaphore(_AT_ONCE)
+
+
+class Statement(BaseModel):
+    """A statement that reads."""
+
+    sql: str = Field(min_length=1, max_length=100_000)
+    limit: int = Field(1_000, ge=1, le=10_000, description="Rows of the answer at most.")
+
+
+class Column(BaseModel):
+    """A column of an answer."""
+
+    name: str
+    type: str = Field(description="Type of Spark SQL.")
+
+
+class Rows(BaseModel):
+    """Answer to a statement."""
+
+    columns: list[Column]
+    rows: list[list[Any]] = Field(description="Values by column; times as ISO 8601, decimals and binary as texts.")
+    more: bool = Field(description="Whether the limit has cut rows off.")
+
+
+@router.post("/sql", response_model=Rows, responses=problems(400, 413, 422, 504))
+def sql(statement: Statement, service: Running, holder: Reader) -> Rows:
+    """Read the home's relations with one statement of Spark SQL."""
+    limit = min(statement.limit, service.settings.sql_rows)
+    if not _turns.acquire(timeout=service.settings.sql_s):
+        raise Refused(503, "XSCL_BUSY", f"{_AT_ONCE} statements run, and others wait", after_s=service.settings.sql_s)
+    try:
+        with _interrupted_late(service):
+            frame = service.engine.sql(statement.sql)
+            with sql_errors():
+                found = frame.limit(limit + 1).toArrow()
+    finally:
+        _turns.release()
+    columns = [Column(name=field.name, type=field.dataType.simpleString()) for field in frame.schema.fields]
+    # By position: two columns may have one name.
+    values = [column.to_pylist() for column in found.slice(0, limit).columns]
+    rows = [[_plain(value) for value in row] for row in zip(*values, strict=True)]
+    return Rows(columns=columns, rows=rows, more=len(found) > limit)
+
+
+@contextmanager
+def _interrupted_late(service: Service) -> Iterator[None]:
+    """Interrupt the jobs of this thread that run longer than a statement may.
+
+    Raises:
+        Refused: ``XSCL_SQL_TIME``.
+    """
+    spark, tag, seconds = service.engine.spark, f"xscl-{uuid.uuid4().hex}", service.settings.sql_s
+    late = threading.Event()
+
+    def interrupt() -> None:
+        late.set()
+        spark.interruptTag(tag)
+
+    clock = threading.Timer(seconds, interrupt)
+    clock.daemon = True
+    spark.addTag(tag)
+    clock.start()
+    try:
+        yield
+    except EngineError:
+        if not late.is_set():
+            raise
+        raise Refused(504, "XSCL_SQL_TIME", f"the statement ran for more than {seconds:g} s") from None
+    finally:
+        clock.cancel()
+        spark.removeTag(tag)
+
+
+def _plain(value: object) -> Any:
+    """Return a value as JSON has it."""
+    match value:
+        case datetime() | date():
+            return value.isoformat()
+        case bytes():
+            return base64.b64encode(value).decode()
+        case Decimal():
+            return str(value)
+        case float() if value != value or value in (float("inf"), float("-inf")):
+            return str(value)
+        case Mapping():
+            return {str(key): _plain(each) for key, each in value.items()}
+        case str():
+            return value
+        case Sequence():
+            return [_plain(each) for each in value]
+    return value
