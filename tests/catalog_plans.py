@@ -38,7 +38,6 @@ DELIBERATE: Mapping[str, str] = {
     r"FROM queries WHERE queries\.docid_from < .* GROUP BY queries\.gid ORDER BY": "a new process learns all queries",
     r"^SELECT queries\.\"?query\"? FROM queries WHERE queries\.docid_from < .* DESC LIMIT": "ends at the first row",
     r"FROM intake_files WHERE intake_files\.last <= .* OR intake_files\.first >=": "upkeep looks at every file",
-    r"^SELECT batches\..* FROM batches$": "stats prints all batches",
     r"sum\(.*FROM (batches|intake_files|row_ranges|state_files)": "stats and counters sum up",
     r"^SELECT count\(\*\) AS count_1 FROM (event_ids|late|rejected|batches|queries)": "stats and exports count",
     r"count\(distinct\(?.*FROM event_ids .*GROUP BY event_ids\.channel": "counts of channels count",

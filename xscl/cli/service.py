@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
-from xscl.base.terminal import show
+from xscl.base.terminal import show, tell
 from xscl.base.types import format_time, now_micros
 from xscl.cli.commands import command
 from xscl.cli.feeds import ContactOption
@@ -59,7 +58,7 @@ def serve(
 
     def log(line: str) -> None:
         if not Output.quiet:
-            sys.stderr.write(line + "\n")
+            tell(line)
 
     with Engine(home, settings=work.settings(), session_options=on.session()) as engine:
         interrupted = run_server(

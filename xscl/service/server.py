@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -18,13 +19,13 @@ from xscl.service.app import make_app
 from xscl.service.runtime import Service
 from xscl.service.settings import ServiceSettings
 
-__all__ = ["serve"]
+__all__ = ["Server", "make_server", "serve"]
 
 _PATIENCE_S = 20
 """Seconds in which requests under way may end."""
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
     """A server whose live streams end when it is told to end, and which outlives the signal that told it."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
@@ -36,6 +37,9 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Note the signals that end services; a second Ctrl-C ends requests under way, too."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
@@ -72,6 +76,23 @@ def serve(
             ``XSCL_ADDRESS_IN_USE``: something else listens there.
         CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on the home.
     """
+    server, listening = make_server(engine, settings, log)
+    host, port = listening.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+
+    async def run() -> None:
+        told = asyncio.create_task(_tell_ready(server, lambda: ready(f"http://{shown}:{port}")))
+        try:
+            await server.serve(sockets=[listening])
+        finally:
+            told.cancel()
+
+    asyncio.run(run())
+    return server.ended_by == signal.SIGINT
+
+
+def make_server(engine: Engine, settings: ServiceSettings, log: Callable[[str], None]) -> tuple[Server, socket.socket]:
+    """Make a server for an engine, and open its port; ``serve`` says what is raised."""
     if not settings.auth and settings.host not in LOOPBACK:
         raise EngineError(
             "XSCL_BAD_OPTION",
@@ -85,25 +106,12 @@ def serve(
         log_config=None,
         access_log=False,
         server_header=False,
-        date_header=True,
         timeout_graceful_shutdown=_PATIENCE_S,
         timeout_keep_alive=75,
         proxy_headers=False,
         lifespan="on",
     )
-    server = _Server(config, service)
-    host, port = listening.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-
-    async def run() -> None:
-        told = asyncio.create_task(_tell_ready(server, lambda: ready(f"http://{shown}:{port}")))
-        try:
-            await server.serve(sockets=[listening])
-        finally:
-            told.cancel()
-
-    asyncio.run(run())
-    return server.ended_by == signal.SIGINT
+    return Server(config, service), listening
 
 
 async def _tell_ready(server: uvicorn.Server, ready: Callable[[], None]) -> None:
