@@ -10,12 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.templates.columns import Bools, Int64s, gather, rising
 from xscl.templates.program_guards import ProgramGuards
 from xscl.templates.runs import Run
 
-__all__ = ["DocumentFacts", "facts_of_rows", "facts_of_runs", "with_facts"]
+__all__ = ["DocumentFacts", "facts_of_rows", "facts_of_runs"]
 
 _BITS = 32
 _Found = tuple[Int64s, Int64s]
@@ -85,7 +84,7 @@ def _entries_of(docs: Int64s, chains: pa.ListArray, rows: Int64s) -> _Found:
 
 
 def facts_of_rows(rows: pa.Table, docs: Int64s, guards: ProgramGuards) -> DocumentFacts:
-    """Collect the facts of documents, rising, out of new witness rows, which have facts together (``with_facts``)."""
+    """Collect the facts of documents, rising, out of new witness rows, whose facts stand together."""
     variables, docids = rows.column("var").to_numpy(), rows.column("docid").to_numpy()
     at = np.flatnonzero(np.isin(variables, guards.facts_rows))
     chains = rows.column("chain").combine_chunks()
@@ -115,47 +114,3 @@ def _made(
             np.fmin.at(least[row], at, values)
             np.fmax.at(greatest[row], at, values)
     return DocumentFacts(docs, known, rising(np.concatenate(codes)), guards.compared, least, greatest)
-
-
-def with_facts(rows: pa.RecordBatch, guards: ProgramGuards) -> list[pa.RecordBatch]:
-    """Return witness rows with all facts of a document in the chain of one row, in place of rows of their own.
-
-    A row that has a chain of its own is asked for by others, and stays.
-    """
-    variables = rows.column("var").to_numpy()
-    of_facts = np.flatnonzero(np.isin(variables, guards.facts_read))
-    if not len(of_facts):
-        return [rows]
-    chains = rows.column("chain")
-    alone = np.zeros(len(variables), dtype=np.bool_)
-    alone[of_facts] = np.diff(chains.offsets.to_numpy())[of_facts] == 0
-    docids = rows.column("docid").to_numpy()
-    together = guards.rows_of(variables[of_facts])
-    order = np.lexsort((variables[of_facts], together, docids[of_facts]))
-    of, together = of_facts[order], together[order]
-    new = np.ones(len(of), dtype=np.bool_)
-    new[1:] = (docids[of][1:] != docids[of][:-1]) | (together[1:] != together[:-1])
-    starts = np.flatnonzero(new)
-    made = _fact_rows(rows.take(pa.array(of[starts])), together[starts], starts, variables[of])
-    return [rows.filter(pa.array(~alone)), made]
-
-
-def _fact_rows(lead: pa.RecordBatch, variables: Int64s, starts: Int64s, facts: Int64s) -> pa.RecordBatch:
-    """Return a row for each run of facts, like the row that leads it in all that it says of the document."""
-    zeros = np.zeros(len(facts), dtype=np.int32)
-    entry = WITNESS_SCHEMA.field("chain").type.value_type
-    entries = pa.StructArray.from_arrays(
-        [pa.array(facts), pa.array(np.zeros(len(facts), dtype=np.int64)), zeros, zeros], fields=list(entry)
-    )
-    offsets = np.append(starts, len(facts)).astype(np.int32)
-    told = {
-        "var": pa.array(variables),
-        "node": pa.array(np.zeros(len(starts), dtype=np.int32)),
-        "fn": pa.nulls(len(starts), pa.string()),
-        "strval": pa.nulls(len(starts), pa.string()),
-        "num": pa.nulls(len(starts), pa.float64()),
-        "h": pa.array(np.zeros(len(starts), dtype=np.int64)),
-        "chain": pa.ListArray.from_arrays(pa.array(offsets), entries, type=WITNESS_SCHEMA.field("chain").type),
-    }
-    columns = [told.get(name, lead.column(name)) for name in WITNESS_SCHEMA.names]
-    return pa.RecordBatch.from_arrays(columns, schema=WITNESS_SCHEMA)

@@ -75,7 +75,7 @@ class Finder:
         return self._program
 
     def new_run(self, fresh: pa.Table, out: ResultColumns) -> Run:
-        """Return the run of new witness rows (``with_facts``), and add the results of queries of one block.
+        """Return the run of new witness rows, whose facts stand together, and add the results of queries of one block.
 
         Rows that only queries of one block ask for meet nothing, now or later; nor do late ones.  Rows without a guard
         that holds in their document are left out, too.

@@ -79,14 +79,9 @@ class ProgramGuards:
         read = {*self.facts_rows, *self._compared}
         return np.array(sorted(read - self._under.keys()), dtype=np.int64)
 
-    def rows_of(self, facts: Int64s) -> Int64s:
-        """Return, for variables of facts, the variables of the rows that have all facts of a document."""
-        found: Int64s = self._rows_read[np.searchsorted(self.facts_read, facts)]
-        return found
-
     @cached_property
-    def _rows_read(self) -> Int64s:
-        """The variable of the rows with each of ``facts_read``."""
+    def rows_read(self) -> Int64s:
+        """The variables of the rows that have each of ``facts_read`` with all other facts of a document."""
         of = dict(self._facts.keys())
         return np.array([of[variable] for variable in self.facts_read.tolist()], dtype=np.int64)
 
@@ -165,7 +160,7 @@ class ProgramGuards:
         return _table(self._guards, self._next)
 
 
-_MADE = ("facts_read", "compared", "facts_rows", "only_read", "table", "_rows_read")
+_MADE = ("facts_read", "compared", "facts_rows", "only_read", "table", "rows_read")
 """Names of columns that are made of the guards when they are asked for."""
 _Thing = TypeVar("_Thing")
 

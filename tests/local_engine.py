@@ -23,7 +23,6 @@ from xscl.base.safe_xml import parse_xml, serialize
 from xscl.language.compile import CompiledQuery, compile_query
 from xscl.language.facts import ChannelFacts
 from xscl.language.parser import parse_query
-from xscl.templates.document_facts import with_facts
 from xscl.templates.find import Finder
 from xscl.templates.link_matches import Found, add_found, assemble, complete
 from xscl.templates.link_runs import LinkRun, kept, merged_links
@@ -37,6 +36,7 @@ from xscl.templates.retention import Floors, ReachBuilder, floors
 from xscl.templates.run_files import open_run, save_run
 from xscl.templates.run_rows import merged_run, rows_of_run
 from xscl.templates.runs import Run
+from xscl.xpath.fact_rows import FactVariables, with_facts
 from xscl.xpath.spec_files import SpecFiles, load_automaton
 from xscl.xpath.witness import witness_rows
 
@@ -124,7 +124,8 @@ class LocalEngine:
             fresh = fresh.set_column(fresh.schema.get_field_index("h"), "h", few)
         self.batches += 1
         guards = self.live_program.guards
-        together = [rows for batch in fresh.to_batches() for rows in with_facts(batch, guards)]
+        known = FactVariables(guards.facts_read, guards.rows_read)
+        together = [rows for batch in fresh.to_batches() for rows in with_facts(batch, known)]
         self._join(pa.Table.from_batches(together, schema=fresh.schema))
         if self.lateness is not None:
             before = self.rows_held

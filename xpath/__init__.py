@@ -24,6 +24,7 @@ Modules in reading order:
 * ``chunk_texts``: string values of nodes in columns
 * ``row_columns``: the cells of many rows by their distinct texts
 * ``witness_columns``: visits of a walk to witness rows, in columns
+* ``fact_rows``: all facts of a document together in the chain of one witness row
 * ``chunk_steps``: steps of paths over documents in columns
 * ``text_conditions``: conditions on one text
 * ``chunk_conditions``: conditions of nodes in columns

@@ -13,6 +13,7 @@ from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chunk_steps import ChunkSteps, Kind
 from xscl.xpath.chunk_texts import attribute_values, string_values, text_values
 from xscl.xpath.column_chunk import Beside, Bools, ColumnChunk
+from xscl.xpath.fact_rows import Facts, FactVariables
 from xscl.xpath.nodes import DOCUMENT
 from xscl.xpath.path_moves import NO_TEMPLATE, PathMoves
 from xscl.xpath.runs import Int64s, gather
@@ -58,9 +59,17 @@ class _Found(NamedTuple):
 class ChunkVisits:
     """The visits of a chunk, document by document."""
 
-    def __init__(self, automaton: Automaton, chunk: ColumnChunk, moves: PathMoves, begins: Mapping[str, Move]) -> None:
-        """``begins`` are the moves of document nodes, by channel."""
-        self._chunk, self._moves = chunk, moves
+    def __init__(
+        self,
+        automaton: Automaton,
+        chunk: ColumnChunk,
+        moves: PathMoves,
+        begins: Mapping[str, Move],
+        known: FactVariables,
+    ) -> None:
+        """``begins`` are the moves of document nodes, by channel; ``known`` are the facts that need no visits."""
+        self._chunk, self._moves, self._known = chunk, moves, known
+        self._facts: list[Facts] = []
         moves.learn(automaton, chunk.roots, begins)
         moves.learn(automaton, chunk.path, begins)
         self._kinds: dict[Kind, _Nodes] = {}
@@ -93,8 +102,10 @@ class ChunkVisits:
         order = order[~left[every.document[order]]]
         self._found = _Found(every.at(order), which[order], begin[order])
         self._bounds = np.searchsorted(every.document[order], np.arange(len(left) + 1))
-        amounts = [rows[which[order]], entries[which[order]], sizes[order]]
-        self._amounts = [np.cumsum(self._sums(self._found.nodes, amount)) for amount in amounts]
+        amounts = [self._sums(self._found.nodes, amount[order]) for amount in (rows[which], entries[which], sizes)]
+        self._order_facts()
+        amounts[1] += np.diff(self._fact_bounds)
+        self._amounts = [np.cumsum(amount) for amount in amounts]
         automaton.visits += int(np.diff(chunk.first)[~left].sum())
         self._next = 0
         """Number of the next document."""
@@ -119,15 +130,29 @@ class ChunkVisits:
         behind = len(self._templates)
         self._templates = [*self._templates, *states.templates]
         self._columns = np.concatenate([self._columns, states.columns], axis=1)
+        facts = np.full(len(states.templates), -1)
+        facts[states.bare[:, 0]] = self._known.numbers(states.bare[:, 1])
         bindings = np.zeros(len(left))
         for kind, rows, of in states.reached(ChunkSteps(chunk), seeds):
             nodes = self._of_kind(kind)
             left[nodes.document[rows[states.beyond[of]]]] = True
             template = states.template[of]
-            nodes = nodes.at(rows[template != NO_TEMPLATE])
-            bindings += np.bincount(nodes.document, minlength=len(left))
-            yield _Found(nodes, template[template != NO_TEMPLATE] + behind, np.zeros(len(nodes.row), dtype=np.int64))
+            rows, template = rows[template != NO_TEMPLATE], template[template != NO_TEMPLATE]
+            bindings += np.bincount(nodes.document[rows], minlength=len(left))
+            number = facts[template]
+            self._facts.append(Facts(nodes.document[rows[number >= 0]], number[number >= 0]))
+            rows, template = rows[number < 0], template[number < 0]
+            yield _Found(nodes.at(rows), template + behind, np.zeros(len(rows), dtype=np.int64))
         left |= bindings > chains.MAX_CHAIN_ENTRIES
+
+    def _order_facts(self) -> None:
+        """Bring the facts of documents that are not left into order."""
+        none = np.empty(0, dtype=np.int64)
+        documents, numbers = map(np.concatenate, zip(Facts(none, none), *self._facts, strict=True))
+        kept = ~self.left[documents]
+        codes = np.sort(documents[kept] << 32 | numbers[kept])
+        self._facts_found = Facts(codes >> 32, codes & ((1 << 32) - 1))
+        self._fact_bounds = np.searchsorted(self._facts_found.documents, np.arange(len(self.left) + 1))
 
     def _seeds(self, kind: Kind) -> Iterator[tuple[Kind, Int64s, Branch]]:
         """Yield the nodes to which branches lead from plain states to guarded ones."""
@@ -148,8 +173,8 @@ class ChunkVisits:
         """Whether some documents are left."""
         return self._next < len(self.left)
 
-    def following(self, rows: int, entries: int, characters: int) -> tuple[Visits, int, int, int]:
-        """Return the visits of the next documents, and how many rows, chain entries and characters they give.
+    def following(self, rows: int, entries: int, characters: int) -> tuple[Visits, Facts, int, int, int]:
+        """Return the visits and facts of the next documents, and the rows, chain entries and characters they give.
 
         The last document brings one of these up to what is given.
         """
@@ -162,7 +187,9 @@ class ChunkVisits:
         ]
         self._next = high = min(*ends, len(self.left) - 1) + 1
         found = [int(amount[high - 1]) - done for amount, done in zip(self._amounts, before, strict=True)]
-        return self._visits(slice(self._bounds[low], self._bounds[high])), found[0], found[1], found[2]
+        of = slice(self._fact_bounds[low], self._fact_bounds[high])
+        facts = Facts(self._chunk.places[self._facts_found.documents[of]], self._facts_found.numbers[of])
+        return self._visits(slice(self._bounds[low], self._bounds[high])), facts, found[0], found[1], found[2]
 
     def _visits(self, places: slice) -> Visits:
         found = self._found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from lxml import etree
 
@@ -13,6 +14,7 @@ from xscl.base.errors import DocumentLimitError
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chains import check_characters, check_entries
 from xscl.xpath.chunk_visits import ChunkVisits
+from xscl.xpath.fact_rows import NO_FACTS, Facts, FactVariables, fact_columns
 from xscl.xpath.row_template import ChainEntry
 from xscl.xpath.states import WitnessSpec, spec_digests
 from xscl.xpath.walk import DeferredRow, Visit, Walk
@@ -85,7 +87,10 @@ def match_document(automaton: Automaton, channel: str, root: etree._Element) -> 
 class WitnessColumns:
     """Gathers what documents' walks find, and makes columns of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: FactVariables = NO_FACTS) -> None:
+        """``known`` are the facts that need no rows of their own."""
+        self._known = known
+        self._facts: list[Facts] = []
         self._visits: list[Visit] = []
         self._of: list[tuple[int, int]] = []
         """Documents, by their place in the batch, and the number of their visits."""
@@ -131,8 +136,9 @@ class WitnessColumns:
     def take_following(self, visits: ChunkVisits) -> None:
         """Take the next documents of a chunk, until there are enough."""
         room = _MANY_ROWS - self._rows, _MANY_ENTRIES - self._entries, _MANY_CHARACTERS - self._characters
-        found, rows, entries, characters = visits.following(*room)
+        found, facts, rows, entries, characters = visits.following(*room)
         self._columns.append(found)
+        self._facts.append(facts)
         self._rows += rows
         self._entries += entries
         self._characters += characters
@@ -164,7 +170,10 @@ class WitnessColumns:
             self._characters += len(row.value or "")
 
     def columns(self) -> tuple[pa.Array, list[pa.Array]]:
-        """Return each row's place of its document in the batch; and the columns from ``var`` on."""
+        """Return each row's place of its document in the batch; and the columns from ``var`` on.
+
+        Facts are left to ``facts``, which is asked for afterwards.
+        """
         numbers: dict[str, int] = {}
         visits = [each for each in self._columns if len(each.documents)]
         if self._visits:
@@ -178,5 +187,28 @@ class WitnessColumns:
         for flat, values in parts:
             flats.append(flat._replace(values=np.where(flat.values < 0, -1, flat.values + behind)))
             behind += len(values)
-        flat = FlatRows(*map(np.concatenate, zip(*flats, strict=True)))
+        flat = self._without_facts(FlatRows(*map(np.concatenate, zip(*flats, strict=True))))
         return arrow_columns(flat, list(numbers), pa.concat_arrays([values for _, values in parts]))
+
+    def _without_facts(self, flat: FlatRows) -> FlatRows:
+        """Note the facts among some rows, and return the rows without those that are nothing else."""
+        numbers = self._known.numbers(flat.variables)
+        if not (numbers >= 0).any():
+            return flat
+        self._facts.append(Facts(flat.documents[numbers >= 0].astype(np.int64), numbers[numbers >= 0]))
+        # No chain entry belongs to a row that goes.
+        kept = (numbers < 0) | (flat.entries > 0)
+        return flat._replace(
+            documents=flat.documents[kept],
+            variables=flat.variables[kept],
+            nodes=flat.nodes[kept],
+            functions=flat.functions[kept],
+            values=flat.values[kept],
+            entries=flat.entries[kept],
+        )
+
+    def facts(self) -> tuple[npt.NDArray[np.int64], list[pa.Array]] | None:
+        """Return the rows of facts as ``columns`` returns all others; None: no document has any."""
+        if not any(len(each.documents) for each in self._facts):
+            return None
+        return fact_columns(self._known, self._facts)

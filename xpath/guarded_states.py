@@ -77,6 +77,9 @@ class GuardedStates:
                 self.templates.append(template)
 
         self.columns = template_columns(self.templates)
+        bare = [(number, int(template.variables[0])) for number, template in enumerate(self.templates) if template.bare]
+        self.bare = np.array(bare, dtype=np.int64).reshape(-1, 2)
+        """Templates whose rows are bare, and their variables."""
 
     def _number(self, state: State) -> int:
         return self._states.setdefault(state, len(self._states))

@@ -39,6 +39,11 @@ class RowTemplate:
     pairs: int
     """Bindings of edges: chain entries, without those that further rows of a node repeat."""
 
+    @property
+    def bare(self) -> bool:
+        """Whether a node gives one row, without a value or a chain."""
+        return self.rows == 1 and not self.chain and not self.asked
+
 
 def alone(leaves: Sequence[tuple[int, Collection[str | None], bool]]) -> RowTemplate:
     """Return the template of (variable, functions, whether it has a chain); its chains speak of the node only."""

@@ -29,6 +29,7 @@ from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chunk_visits import ChunkVisits
 from xscl.xpath.column_chunk import shred
 from xscl.xpath.document_witnesses import WitnessColumns
+from xscl.xpath.fact_rows import NO_FACTS, FactVariables
 from xscl.xpath.parts import Part, Parts
 from xscl.xpath.path_moves import PathMoves
 from xscl.xpath.states import SpecKey, spec_digests
@@ -47,18 +48,22 @@ _FEW, _FEW_BYTES = 50, 50_000
 _MOVES: WeakKeyDictionary[Automaton, PathMoves] = WeakKeyDictionary()
 
 
-def witness_rows(automaton: Automaton, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def witness_rows(
+    automaton: Automaton, events: pa.RecordBatch, known: FactVariables = NO_FACTS
+) -> Iterator[pa.RecordBatch]:
     """Rows (docid, channel, id, item, ts, late, content; membership if wanted) to rows of ``WITNESS_SCHEMA``.
 
     A document that cannot be matched gives one row of variable ``REFUSED`` with the reason as its value.
 
+    The facts that are ``known`` stand together, those of a document in the chain of one row (``fact_rows``).
+
     A spec that asks too much of a document gives such a row with a digest in its chain: (``REFUSED``, digest, 0, 0).
     Every node of the spec's variable then has a row whose chain is this entry.
     """
-    batch = _Batch(automaton, events)
+    batch = _Batch(automaton, events, known)
     while batch.waits:
         # lxml never forgets a name of a living thread.
-        yield in_fresh_dictionary(batch.following)
+        yield from in_fresh_dictionary(batch.following)
 
 
 def event_columns(events: pa.RecordBatch) -> list[pa.Array]:
@@ -72,8 +77,9 @@ def event_columns(events: pa.RecordBatch) -> list[pa.Array]:
 class _Batch:
     """A batch of events, some documents at a time, until their rows are ``full`` or ``_MANY_BYTES`` are parsed."""
 
-    def __init__(self, automaton: Automaton, events: pa.RecordBatch) -> None:
+    def __init__(self, automaton: Automaton, events: pa.RecordBatch, known: FactVariables) -> None:
         self.automaton = automaton
+        self._known = known
         self._next = 0
         """Place of the first document behind those that were looked at."""
         self._visits: ChunkVisits | None = None
@@ -104,15 +110,15 @@ class _Batch:
         visits = self._visits is not None and self._visits.waits
         return bool(self._parts or visits or self._trees) or self._next < len(self.channels)
 
-    def following(self) -> pa.RecordBatch:
+    def following(self) -> list[pa.RecordBatch]:
         """Return the rows of the next documents, or of some specs in one."""
         # What is noted here refers to itself nowhere and is gone when the part is done.  To look for garbage in it, and
         # in the automaton each time, would take a quarter of the time.
         with collecting_later():
             return self._following()
 
-    def _following(self) -> pa.RecordBatch:
-        rows = WitnessColumns()
+    def _following(self) -> list[pa.RecordBatch]:
+        rows = WitnessColumns(self._known)
         walk = Walk(self.automaton)
         size = 0
         while self.waits and not rows.full and size < _MANY_BYTES:
@@ -124,9 +130,13 @@ class _Batch:
                 size += self._next_tree(rows, walk)
             else:
                 self._next_chunk()
-        documents, columns = rows.columns()
-        arrays = [*(column.take(documents) for column in self.shared), *columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=WITNESS_SCHEMA)
+        found = [rows.columns(), rows.facts()]
+        return [
+            pa.RecordBatch.from_arrays(
+                [*(column.take(documents) for column in self.shared), *columns], schema=WITNESS_SCHEMA
+            )
+            for documents, columns in filter(None, found)
+        ]
 
     def _next_chunk(self) -> None:
         """Look at the next documents, those in the stored form by columns."""
@@ -153,7 +163,7 @@ class _Batch:
         root = dict(zip(begins, moves.names.roots(begins).tolist(), strict=True))
         roots = np.array([root[self.channels[place]] for place in known.tolist()], dtype=np.int64)
         chunk = shred(self.contents.take(pa.array(known)), roots, moves.names)
-        self._visits = ChunkVisits(self.automaton, chunk, moves, begins)
+        self._visits = ChunkVisits(self.automaton, chunk, moves, begins, self._known)
         chunk.places[:] = known[chunk.places]
         return sorted(set(places).difference(chunk.places[~self._visits.left].tolist()))
 

@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 from xscl.base.arrow_schemas import EVENT_SCHEMA, WITNESS_SCHEMA
 from xscl.batches.kernels import Kernels
 from xscl.ingest.rows import cells_document
-from xscl.templates.document_facts import with_facts
+from xscl.xpath.fact_rows import FactVariables, with_facts
 from xscl.xpath.relational import RowShape
 from xscl.xpath.row_witness import row_witnesses
 from xscl.xpath.witness import witness_rows
@@ -114,21 +114,27 @@ def column_witnesses(kernels: Kernels, asked: Asked, level: Level) -> Iterator[p
     """Yield the witness rows that columns of rows answer."""
     if not documents_of(level, asked.answered):
         return
-    guards = kernels.finder.program.guards
+    known = _fact_variables(kernels)
     events = _dataset(level).to_batches(columns=_READ, filter=_wanted(level, asked.answered), batch_size=_ROWS)
     for part in events:
         for batch in _together(level, [part]):
             for rows in row_witnesses(kernels.matchers(), batch):
-                yield from with_facts(rows, guards)
+                yield from with_facts(rows, known)
 
 
 def walked_parts(kernels: Kernels, asked: Asked, level: Level) -> Iterator[WalkedPart]:
     """Walk the documents of a level in their order, first a few of them."""
     if documents_of(level, asked.walked):
         for events in _parts(level, asked.walked):
-            found = witness_rows(kernels.automaton(), _with_documents(events, asked.shapes))
-            rows = [batch for rows in found for batch in with_facts(rows, kernels.finder.program.guards)]
+            documents = _with_documents(events, asked.shapes)
+            rows = list(witness_rows(kernels.automaton(), documents, _fact_variables(kernels)))
             yield WalkedPart(rows, events.num_rows, pc.max(events.column("docid")).as_py())
+
+
+def _fact_variables(kernels: Kernels) -> FactVariables:
+    """Return the facts that guards of the queries read."""
+    guards = kernels.finder.program.guards
+    return FactVariables(guards.facts_read, guards.rows_read)
 
 
 def documents_of(level: Level, channels: Collection[str]) -> int:
