@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from xscl.base.pickled import by_fields
 from xscl.base.types import Event
-from xscl.ingest.feed import read_entry
+from xscl.ingest.feed import read_entries
 from xscl.ingest.identity import EMPTY, Policy, identify
 from xscl.ingest.item import item_document, item_time
 from xscl.ingest.records import Entry, FeedDocument
@@ -28,12 +29,12 @@ class EntryDocuments:
     __reduce__ = by_fields
 
 
-def entry_documents(document: FeedDocument, entry: Entry) -> EntryDocuments:
-    """Return the documents of an entry of a feed."""
-    item, published = read_entry(entry, document.feed)
-    declared, source = item_time(item, document.feed)
-    normalised = item_document(item, document.feed)
-    return EntryDocuments(declared, source, (normalised,) if published is None else (normalised, published))
+def entry_documents(document: FeedDocument, entries: Sequence[Entry]) -> Iterator[EntryDocuments]:
+    """Yield the documents of entries of a feed."""
+    for item, published in read_entries(entries, document.feed):
+        declared, source = item_time(item, document.feed)
+        normalised = item_document(item, document.feed)
+        yield EntryDocuments(declared, source, (normalised,) if published is None else (normalised, published))
 
 
 def entry_events(
@@ -69,17 +70,11 @@ def entry_events(
 def feed_events(document: FeedDocument) -> list[Event]:
     """Return the events of a feed that was never polled before."""
     found = identify(EMPTY, document.entries, document.channel)
-    chosen = zip(document.entries, found.ids, found.repeats, strict=True)
+    chosen = [n for n, repeat in enumerate(found.repeats) if not repeat]
+    entries = [document.entries[n] for n in chosen]
+    feed, policy = document.feed.identity, found.memory.policy
     return [
         event
-        for entry, id_, repeat in chosen
-        if not repeat
-        for event in entry_events(
-            document,
-            entry,
-            entry_documents(document, entry),
-            id_,
-            feed=document.feed.identity,
-            policy=found.memory.policy,
-        )
+        for n, entry, made in zip(chosen, entries, entry_documents(document, entries), strict=True)
+        for event in entry_events(document, entry, made, found.ids[n], feed=feed, policy=policy)
     ]

@@ -1,7 +1,7 @@
 """A feed's tree into its entries: RSS 0.90 to 2.0, RSS 1.0 (RDF), Atom 1.0 and 0.3, CDF.
 
 ``read_tree`` notes of each entry what tells it from others, and the element as published, with the namespaces it
-needs.  ``read_entry`` makes the normalised item of that, which costs more, and is asked for only where the entry
+needs.  ``read_entries`` makes the normalised item of that, which costs more, and is asked for only where the entry
 is new.  An entry's digest is taken over the entry alone, in canonical form and without what it repeats of the feed
 it came from (``atom:source``), so that a change of a feed's head makes no new version of its entries.
 
@@ -12,16 +12,16 @@ address) are left out or left as published, never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 
 from lxml import etree
 
 from xscl.base.errors import DocumentLimitError, SourceError
-from xscl.base.safe_xml import parse_faultless, parse_stored, serialize
+from xscl.base.safe_xml import serialize
 from xscl.base.values import digest_text
-from xscl.base.xml_runs import CanonicalDocument
+from xscl.base.xml_runs import parsed_again
 from xscl.ingest.feed_fields import (
     ATOM,
     CONTENT,
@@ -55,7 +55,7 @@ __all__ = [
     "check_entry_size",
     "entry_item",
     "is_feed",
-    "read_entry",
+    "read_entries",
     "read_tree",
 ]
 
@@ -141,25 +141,21 @@ def check_entry_size(size: int) -> None:
 
 def entry_item(entry: Entry, feed: Feed) -> Item:
     """Return the normalised item of an entry of this feed."""
-    return read_entry(entry, feed)[0]
+    return next(read_entries([entry], feed))[0]
 
 
-def read_entry(entry: Entry, feed: Feed) -> tuple[Item, str | None]:
-    """Return the normalised item of an entry of this feed, and the entry as published where there is one."""
-    if entry.item is not None:
-        return entry.item, entry.raw
-    assert entry.raw is not None
-    data = entry.raw.encode("utf-8", "surrogatepass")
-    element = parse_faultless(data)
-    published = entry.raw
-    if element is None:
-        element = parse_stored(published)
-    elif serialize(element) == published:
-        published = CanonicalDocument(published)
-    if feed.base:
-        own = element.get(f"{XML}base")
-        element.set(f"{XML}base", absolute_url(feed.base, own) if own else feed.base)
-    return read_item(element, feed), published
+def read_entries(entries: Sequence[Entry], feed: Feed) -> Iterator[tuple[Item, str | None]]:
+    """Yield the normalised item of each entry of this feed, and the entry as published where there is one."""
+    published = parsed_again([entry.raw for entry in entries if entry.item is None and entry.raw is not None])
+    for entry in entries:
+        if entry.item is not None:
+            yield entry.item, entry.raw
+            continue
+        element, text = next(published)
+        if feed.base:
+            own = element.get(f"{XML}base")
+            element.set(f"{XML}base", absolute_url(feed.base, own) if own else feed.base)
+        yield read_item(element, feed), text
 
 
 def _sections(root: etree._Element) -> tuple[etree._Element | None, list[etree._Element]]:

@@ -60,6 +60,7 @@ ATOM = frozenset(
 
 
 XML = "{http://www.w3.org/XML/1998/namespace}"
+_BASE, _LANGUAGE = f"{XML}base", f"{XML}lang"
 
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
@@ -120,6 +121,12 @@ _FEED_DATE = (
 _CDF_NAMES = MappingProxyType({"TITLE": "title", "ABSTRACT": "description"})
 
 
+_KINDS = MappingProxyType(
+    {
+        **dict.fromkeys(("text", "text/plain"), "text"),
+        **dict.fromkeys(("html", "xhtml", "text/html", "application/xhtml+xml"), "html"),
+    }
+)
 _MEDIA_FACTS = ("type", "medium", "width", "height")
 
 
@@ -221,7 +228,7 @@ def fields_of(element: etree._Element) -> Fields:
         moment = etree.Element("lastmod")
         moment.text = element.get("LASTMOD")
         found["lastmod"] = [moment]
-    for child in element.iterchildren(etree.Element):
+    for child in element.iterchildren("*"):
         name = _field_name(str(child.tag), own, cdf)
         if name is None:
             continue
@@ -245,7 +252,11 @@ def _field_name(tag: str, own: str, cdf: bool) -> str | None:
 
 def each_field(fields: Fields, *names: str) -> list[etree._Element]:
     """List the children of these names, in the order of the names."""
-    return [element for name in names if name in fields for element in fields[name]]
+    found: list[etree._Element] = []
+    for name in names:
+        if name in fields:
+            found += fields[name]
+    return found
 
 
 def field_text(element: etree._Element) -> str:
@@ -279,7 +290,7 @@ def _fragment(element: etree._Element) -> etree._Element | None:
         return None
     if kind == "base64":
         return _decoded(whole_text(element))
-    if kind == "text" or next(element.iterchildren(etree.Element), None) is not None:
+    if kind == "text" or (len(element) and next(element.iterchildren("*"), None) is not None):
         return element
     text = whole_text(element)
     return parse_html(text) if "<" in text or "&" in text else element
@@ -291,12 +302,8 @@ def _content_type(element: etree._Element) -> str:
         return "html"
     if element.get("mode") == "base64":
         return "base64"
-    kind = (element.get("type") or "text").strip().lower().partition(";")[0]
-    if kind in ("text", "text/plain"):
-        return "text"
-    if kind in ("html", "xhtml", "text/html", "application/xhtml+xml"):
-        return "html"
-    return "other"
+    type_ = element.get("type") or "text"
+    return _KINDS.get(type_) or _KINDS.get(type_.strip().lower().partition(";")[0], "other")
 
 
 def _decoded(text: str) -> etree._Element | None:
@@ -308,14 +315,14 @@ def _decoded(text: str) -> etree._Element | None:
 
 def _atom_link(fields: Fields, relation: str, base: str) -> str | None:
     for link in fields.get("atom:link", ()):
-        if _relation(link) == relation and (href := collapse(link.get("href") or "")):
+        if _is_relation(link.get("rel"), relation) and (href := collapse(link.get("href") or "")):
             return absolute_url(base_of(link, base), href)
     return None
 
 
-def _relation(link: etree._Element) -> str:
+def _is_relation(text: str | None, relation: str) -> bool:
     # Relations may be written as addresses, too: http://www.iana.org/assignments/relation/self.
-    return (link.get("rel") or "alternate").strip().lower().rpartition("/")[2]
+    return text == relation or (text or "alternate").strip().lower().rpartition("/")[2] == relation
 
 
 def _home(element: etree._Element, fields: Fields, base: str) -> str | None:
@@ -381,9 +388,15 @@ def _content_links(fields: Fields, base: str, fragments: _Fragments) -> tuple[st
 
 def language_of(element: etree._Element, fields: Fields) -> str | None:
     """Find the language that an element states or inherits."""
-    texts = [field_text(node) for node in each_field(fields, "language", "dc:language")]
-    texts += [collapse(node.get(f"{XML}lang") or "") for node in (element, *element.iterancestors())]
-    return next((text for text in texts if text), None)
+    for field in each_field(fields, "language", "dc:language"):
+        if text := field_text(field):
+            return text
+    node: etree._Element | None = element
+    while node is not None:
+        if (stated := node.get(_LANGUAGE)) and (text := collapse(stated)):
+            return text
+        node = node.getparent()
+    return None
 
 
 def _comments(fields: Fields, base: str) -> str | None:
@@ -396,7 +409,7 @@ def _comments(fields: Fields, base: str) -> str | None:
 def _enclosures(fields: Fields, base: str) -> tuple[Resource, ...]:
     facts = ("type", "length")
     found = [_resource(node, "url", facts, base_of(node, base)) for node in fields.get("enclosure", ())]
-    own = [link for link in fields.get("atom:link", ()) if _relation(link) == "enclosure"]
+    own = [link for link in fields.get("atom:link", ()) if _is_relation(link.get("rel"), "enclosure")]
     return _addressed(found + [_resource(link, "href", facts, base_of(link, base)) for link in own])
 
 
@@ -434,8 +447,12 @@ def _addressed(found: list[Resource]) -> tuple[Resource, ...]:
 
 def base_of(element: etree._Element, base: str) -> str:
     """Find the base of references in ``element``: ``base``, then every ``xml:base`` from the root down."""
-    declared = [node.get(f"{XML}base") for node in (element, *element.iterancestors())]
+    declared: list[str] = []
+    node: etree._Element | None = element
+    while node is not None:
+        if reference := node.get(_BASE):
+            declared.append(reference)
+        node = node.getparent()
     for reference in reversed(declared):
-        if reference:
-            base = absolute_url(base, reference)
+        base = absolute_url(base, reference)
     return base

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from xml.sax.saxutils import escape, quoteattr
 
 from xscl.base.types import format_time, to_micros
@@ -17,6 +18,7 @@ __all__ = ["Feed", "Item", "Resource", "bounded", "distinct", "feed_identity", "
 _MAX_LINE = 1_000
 """Characters of a feed's title, language and author, inclusive."""
 _MAX_AUTHORS = 20
+_MAX_SHARED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,36 +113,47 @@ def item_document(item: Item, feed: Feed) -> str:
     >>> item_document(Item(title="A & B", links=("https://a.org",)), Feed("f", title="F"))
     '<item><channel_title>F</channel_title><title>A &amp; B</title><link>https://a.org</link></item>'
     """
-    fields: tuple[tuple[str, tuple[str | Resource | None, ...]], ...] = (
-        ("item_url", (item.item_url,)),
-        ("channel_url", (feed.url,)),
-        ("channel_title", (feed.title,)),
-        ("title", (item.title,)),
-        ("author", item.authors),
-        ("published", (_time(item.published),)),
-        ("updated", (_time(item.updated),)),
-        ("description", (item.description,)),
-        ("category", item.categories),
-        ("guid", (item.guid,)),
-        ("link", item.links),
-        ("content", (item.content,)),
-        ("language", (item.language,)),
-        ("comments", (item.comments,)),
-        ("enclosure", item.enclosures),
-        ("media", item.media),
+    written = "".join(
+        [
+            _element("item_url", item.item_url),
+            _shared("channel_url", feed.url),
+            _shared("channel_title", feed.title),
+            _element("title", item.title),
+            *[_shared("author", author) for author in item.authors],
+            _element("published", None if item.published is None else _time(item.published)),
+            _element("updated", None if item.updated is None else _time(item.updated)),
+            _element("description", item.description),
+            *[_shared("category", category) for category in item.categories],
+            _element("guid", item.guid),
+            *[_element("link", link) for link in item.links],
+            _element("content", item.content),
+            _shared("language", item.language),
+            _element("comments", item.comments),
+            *[_resource("enclosure", resource) for resource in item.enclosures],
+            *[_resource("media", resource) for resource in item.media],
+        ]
     )
-    written = "".join([_element(name, value) for name, values in fields for value in values if value])
     cleaned = clean(written)
     # Nothing became empty, and values are written as libxml2 does.
     plain = written and cleaned == written and "\r" not in written and "='" not in written
     return CanonicalDocument(f"<item>{written}</item>") if plain else f"<item>{cleaned}</item>"
 
 
-def _element(name: str, value: str | Resource) -> str:
-    if isinstance(value, str):
-        return f"<{name}>{escape(value)}</{name}>"
-    attributes = "".join(f" {key}={quoteattr(text)}" for key, text in value.attributes)
-    return f"<{name}{attributes}>{escape(value.url)}</{name}>"
+def _element(name: str, text: str | None) -> str:
+    return f"<{name}>{escape(text)}</{name}>" if text else ""
+
+
+def _shared(name: str, text: str | None) -> str:
+    """Return the element of a text that many items have in common."""
+    return _short(name, text) if text and len(text) <= _MAX_SHARED else _element(name, text)
+
+
+_short = lru_cache(maxsize=1_024)(_element)
+
+
+def _resource(name: str, resource: Resource) -> str:
+    attributes = "".join(f" {key}={quoteattr(text)}" for key, text in resource.attributes)
+    return f"<{name}{attributes}>{escape(resource.url)}</{name}>"
 
 
 def item_time(item: Item, feed: Feed) -> tuple[datetime | None, str]:
@@ -149,5 +162,6 @@ def item_time(item: Item, feed: Feed) -> tuple[datetime | None, str]:
     return next(((moment, name) for name, moment in dates if moment), (None, "received"))
 
 
-def _time(moment: datetime | None) -> str | None:
-    return format_time(to_micros(moment)) if moment else None
+@lru_cache(maxsize=1_024)
+def _time(moment: datetime) -> str:
+    return format_time(to_micros(moment))

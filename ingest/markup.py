@@ -34,6 +34,7 @@ MAX_ADDRESS = 2_000
 """Characters of an address that others are completed with, inclusive: each of them repeats it."""
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r")
 _SILENT = frozenset({"script", "style", "template", "noembed", "noframes"})
 _BLOCKS = frozenset(
     {
@@ -69,7 +70,14 @@ def clean(text: str) -> str:
     >>> clean("a\x01b")
     'ab'
     """
-    return _NOT_XML.sub("", text)
+    if text.isprintable():
+        return text
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:  # half a surrogate pair
+        return _NOT_XML.sub("", text)
+    whole = len(data.translate(None, _CONTROLS)) == len(data) and b"\xef\xbf" not in data
+    return text if whole else _NOT_XML.sub("", text)
 
 
 def collapse(text: str) -> str:
@@ -182,10 +190,17 @@ def links(fragment: etree._Element, base: str) -> Iterator[str]:
             yield address
 
 
-@lru_cache(maxsize=4_096)
 def _web_address(target: str) -> str | None:
-    """Return the canonical address of a web page; None for another address.  Pages of a site have many in common."""
+    """Return the canonical address of a web page; None for another address."""
+    return _known_address(target) if len(target) <= MAX_ADDRESS else _address(target)
+
+
+def _address(target: str) -> str | None:
     return canonical_url(target) if is_web(target) else None
+
+
+_known_address = lru_cache(maxsize=4_096)(_address)
+"""The same; pages of a site have many in common."""
 
 
 def absolute_url(base: str, reference: str) -> str:

@@ -33,5 +33,7 @@
 * ``version``: The version, where every part may look it up
 * ``versioned_files``: Values that other processes keep up to date, as files
 * ``words``: Words of texts by Unicode's default word boundaries (UAX 29), with case folded
+* ``xml_bounds``: Bounds from above of nodes and names, by the bytes of a document without declarations, which cost less
+  than counting
 * ``xml_runs``: Many small documents of strangers checked and written canonically by one parse
 """

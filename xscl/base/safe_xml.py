@@ -26,12 +26,18 @@ from xscl.base.encodings import utf8_document
 from xscl.base.errors import DocumentLimitError, MalformedDocumentError
 from xscl.base.settings import DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES
 from xscl.base.shown import shortened
+from xscl.base.xml_bounds import (
+    has_few_names,
+    longest_tag,
+    may_have_long_namespace,
+    most_values,
+    without_sections,
+)
 
 __all__ = [
     "DEFAULT_LIMITS",
     "Limits",
     "in_fresh_dictionary",
-    "may_have_long_namespace",
     "parse_faultless",
     "parse_stored",
     "parse_xml",
@@ -111,9 +117,6 @@ _MARKUP = re.compile(
     )""",
     re.DOTALL | re.VERBOSE,
 )
-_TAG_NAME = re.compile(rb"<\??([^\s<>/!?]+)")
-_MAY_BE_NAME = re.compile(rb"[A-Za-z_:\x80-\xff][A-Za-z0-9._:\x80-\xff-]*")
-_DECLARATION = re.compile(rb"""xmlns(?::[^\s=]+)?\s*=\s*(?:"[^"]*"|'[^']*')""")
 _VALUE = re.compile(rb""""[^"]*"|'[^']*'""")
 _DECLARES = re.compile(
     rb"""\s*(?>(?:<\?.*?\?>|<!--.*?-->)\s*)*<!DOCTYPE(?>[^\[>"']+|"[^"]*"|'[^']*')*\[""",
@@ -192,9 +195,9 @@ def parse_xml(content: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> etree
 
 
 def _parsed(data: bytes, limits: Limits) -> etree._Element:
-    tags = data.count(b"<")
-    values = data.count(b"=")
     declaring = b"<!DOCTYPE" in data
+    markup = data if declaring else without_sections(data)
+    tags, values = markup.count(b"<"), markup.count(b"=")
     if declaring and _DECLARES.match(data.removeprefix(_UTF8_BOM)):
         if len(data) > limits.max_declaring_bytes:
             what = "bytes, and declarations of its own"
@@ -205,9 +208,9 @@ def _parsed(data: bytes, limits: Limits) -> etree._Element:
     if (
         declaring
         or tags + values > limits.max_nodes
-        or (tags + values > limits.max_names and not _has_few_names(data, limits.max_names))
-        or (len(data) > limits.max_text and _may_have_long_text(data, root, limits.max_text))
-        or _may_be_over(data, root, limits)
+        or (tags + values > limits.max_names and not has_few_names(markup, limits.max_names))
+        or (len(data) > limits.max_text and _may_have_long_text(markup, root, limits.max_text))
+        or _may_be_over(markup, root, limits)
     ):
         _count(_events_of(root), limits)
     if declaring:
@@ -220,57 +223,23 @@ def _parsed(data: bytes, limits: Limits) -> etree._Element:
     return root
 
 
-def _has_few_names(data: bytes, most: int) -> bool:
-    """Whether a document without declarations of its own surely has at most so many distinct names.
-
-    A prefix may stand for several namespaces, so names as they are written count for each declaration.
-    """
-    tags = set(_TAG_NAME.findall(data))
-    before = {words[-1] for part in data.split(b"=") if (words := part.rsplit(None, 1))}
-    attributes = sum(1 for word in before if _MAY_BE_NAME.fullmatch(word))
-    declared = set(_DECLARATION.findall(data)) if b"xmlns" in data else set()
-    return (len(tags) + attributes) * (len(declared) + 1) <= most
-
-
-def _may_have_long_text(data: bytes, root: etree._Element, most: int) -> bool:
+def _may_have_long_text(markup: bytes, root: etree._Element, most: int) -> bool:
     """Whether a text, value, comment or instruction of a document may have more characters than these."""
-    # Without comments, instructions and sections there is nothing that "<" does not end.
-    if data.find(b"<?", 1) < 0 and b"<!" not in data:
-        return _longest_tag(data) > most
-    return bool(_LONGER(root, than=most))
+    return longest_tag(markup) > most and bool(_LONGER(root, than=most))
 
 
-def _longest_tag(data: bytes) -> int:
-    """Return the most bytes from one ``<`` to the next, which no tag is longer than."""
-    import numpy as np  # most documents are short
-
-    starts = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("<"))
-    return int(np.diff(starts, append=len(data)).max(initial=0))
-
-
-def _may_be_over(data: bytes, root: etree._Element, limits: Limits) -> bool:
+def _may_be_over(markup: bytes, root: etree._Element, limits: Limits) -> bool:
     """Whether a document of few nodes and short texts may nest too deeply, or have an element with too much in it."""
     # Each level has two tags, but for the lowest, which may have one.
-    if data.count(b"<") > 2 * limits.max_depth and _below(limits.max_depth)(root):
+    if markup.count(b"<") > 2 * limits.max_depth and _below(limits.max_depth)(root):
         return True
-    declared = data.count(b"xmlns")
-    if declared > limits.max_namespaces or (declared and may_have_long_namespace(data, limits.max_namespace)):
+    declared = markup.count(b"xmlns")
+    if declared > limits.max_namespaces or (declared and may_have_long_namespace(markup, limits.max_namespace)):
         return True
-    if data.count(b"=") <= limits.max_attributes or _longest_tag(data) <= 5 * limits.max_attributes:
-        return False  # an attribute takes five bytes at least
+    if markup.count(b"=") <= limits.max_attributes or most_values(markup) <= limits.max_attributes:
+        return False
     # XPath sees no declarations of namespaces as attributes; all of the document's may be in one element.
     return bool(_WIDER(root, than=limits.max_attributes - declared))
-
-
-def may_have_long_namespace(data: bytes, length: int) -> bool:
-    """Whether a document may have a namespace of more bytes than these."""
-    pattern = _long_namespace(length)
-    found = data.find(b"xmlns", 1)
-    while found > 0:
-        if pattern.match(data, found - 1):
-            return True
-        found = data.find(b"xmlns", found + 5)
-    return False
 
 
 def _check_nodes(data: bytes, limits: Limits) -> None:
@@ -367,12 +336,6 @@ def _over(line: int | None, found: int, what: str, allowed: int, name: str) -> D
     """Make a refusal; ``found`` is what was counted up to the line."""
     place = "the document has" if line is None else f"line {line}:"
     return DocumentLimitError("XSCL_DOCUMENT_LIMIT", f"{place} {found:,} {what}; the limit {name} is {allowed:,}")
-
-
-@lru_cache(maxsize=8)
-def _long_namespace(length: int) -> re.Pattern[bytes]:
-    """Find what may be a declaration of a namespace of more bytes than these; no byte is looked at twice."""
-    return re.compile(rb"""\sxmlns(?::[^\s=<>"']*+)?\s*+=\s*+(?:"[^"<]{%d}|'[^'<]{%d})""" % (length + 1, length + 1))
 
 
 @lru_cache(maxsize=8)

@@ -11,14 +11,15 @@ knows why it refuses one.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from lxml import etree
 
-from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, may_have_long_namespace, parse_faultless
+from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, parse_faultless, parse_stored
+from xscl.base.xml_bounds import may_have_long_namespace
 
-__all__ = ["CanonicalDocument", "canonical_documents"]
+__all__ = ["CanonicalDocument", "canonical_documents", "parsed_again"]
 
 
 class CanonicalDocument(str):
@@ -149,8 +150,38 @@ def _fill(found: list[bytes | None], run: Sequence[tuple[int, bytes]], most: int
 
 def _written(run: Sequence[bytes]) -> list[bytes] | None:
     """Return the canonical texts of documents; None where one of them may be none."""
+    found = _parsed(run)
+    return None if found is None else found[1]
+
+
+def _parsed(run: Sequence[bytes]) -> tuple[etree._Element, list[bytes]] | None:
+    """Return the element around documents, and their canonical texts; None where one of them may be none."""
     root = parse_faultless(b"<c>" + _BETWEEN.join(run) + b"</c>")
     if root is None or not _ARE_WHOLE(root, n=len(run)):
         return None
     texts: list[bytes] = etree.tostring(root, encoding="UTF-8", with_tail=False)[3:-4].split(_BETWEEN)
-    return texts if len(texts) == len(run) else None
+    return (root, texts) if len(texts) == len(run) else None
+
+
+def parsed_again(texts: Sequence[str]) -> Iterator[tuple[etree._Element, str]]:
+    """Yield the root of each document that ``serialize`` wrote, and its text, as ``CanonicalDocument`` if it is one."""
+    for run in _runs(texts):
+        written = [text.encode("utf-8", "surrogatepass") for text in run]
+        found = None if any(b"<?" in data or b"<!D" in data for data in written) else _parsed(written)
+        if found is None:
+            yield from ((parse_stored(text), text) for text in run)
+            continue
+        for root, text, data, canonical in zip(found[0].iterchildren("*"), run, written, found[1], strict=True):
+            yield root, CanonicalDocument(text) if canonical == data else text
+
+
+def _runs(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Part texts into runs."""
+    begin = size = 0
+    for place, text in enumerate(texts):
+        if place - begin == _RUN or size >= _RUN_BYTES:
+            yield texts[begin:place]
+            begin, size = place, 0
+        size += len(text)
+    if begin < len(texts):
+        yield texts[begin:]

@@ -49,8 +49,7 @@ class CheckedFeed:
 def check_feed(document: FeedDocument, limits: Limits, texts: list[bytes]) -> CheckedFeed:
     """Check the documents of all entries of a feed, and add them to ``texts``."""
     entries = []
-    for entry in document.entries:
-        made = entry_documents(document, entry)
+    for entry, made in zip(document.entries, entry_documents(document, document.entries), strict=True):
         documents = tuple(keep_documents(made.texts, limits, texts))
         entries.append(CheckedEntry(replace(made, texts=("",) * len(documents)), documents, entry_keys(entry)))
     bare = tuple(replace(entry, raw=None if entry.raw is None else "", item=None) for entry in document.entries)
@@ -113,16 +112,10 @@ def _check_entries(
     document: FeedDocument, wanted: Sequence[int], found: Identified, feed: str, limits: Limits
 ) -> list[list[CheckedEvent | Rejected]]:
     """Return the events of some entries of a feed, by their numbers."""
+    entries = [document.entries[n] for n in wanted]
     events = [
-        entry_events(
-            document,
-            entry,
-            entry_documents(document, entry),
-            found.ids[n],
-            feed=feed,
-            policy=found.memory.policy,
-        )
-        for n, entry in ((n, document.entries[n]) for n in wanted)
+        entry_events(document, entry, made, found.ids[n], feed=feed, policy=found.memory.policy)
+        for n, entry, made in zip(wanted, entries, entry_documents(document, entries), strict=True)
     ]
     checked = iter(check_events([event for of_entry in events for event in of_entry], limits))
     return [[next(checked) for _ in of_entry] for of_entry in events]

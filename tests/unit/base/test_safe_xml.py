@@ -27,11 +27,11 @@ from xscl.base.safe_xml import (
     DEFAULT_LIMITS,
     Limits,
     in_fresh_dictionary,
-    may_have_long_namespace,
     parse_stored,
     parse_xml,
     serialize,
 )
+from xscl.base.xml_bounds import has_few_names, may_have_long_namespace, most_values, without_sections
 
 SECRET = "not for strangers"
 
@@ -600,7 +600,7 @@ def test_bounds_spare_no_document_the_count(most: int, text: str) -> None:
 
     found = outcome()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(safe_xml, "_has_few_names", lambda *_: False)
+        patch.setattr(safe_xml, "has_few_names", lambda *_: False)
         patch.setattr(safe_xml, "_may_have_long_text", lambda *_: True)
         patch.setattr(safe_xml, "_may_be_over", lambda *_: True)
         assert found == outcome()
@@ -617,10 +617,36 @@ def test_bounds_spare_no_document_the_count(most: int, text: str) -> None:
     ],
 )
 def test_names_are_bounded_from_above(text: str, few: bool) -> None:
-    assert safe_xml._has_few_names(text.encode(), 5) == few
+    assert has_few_names(text.encode(), 5) == few
 
 
 def test_long_namespaces_are_found_wherever_they_stand() -> None:
     for text in (" xmlns='uuuu'", '\nxmlns:p = "uuuu"', "xmlns xmlns='uuuu'", " xmlns:xmlns='uuuu'"):
         assert may_have_long_namespace(f"<a{text}".encode(), 3)
         assert not may_have_long_namespace(f"<a{text}".encode(), 4)
+
+
+@given(documents())
+def test_bounds_see_no_section(text: str) -> None:
+    data = text.encode()
+    markup = without_sections(data)
+    assert len(markup) == len(data) and b"<!" not in markup
+    exact = figures(text)
+    sections = text.count("<![CDATA[")
+    assert markup.count(b"<") + markup.count(b"=") >= exact["max_nodes"]
+    assert data.count(b"<") >= markup.count(b"<") + 2 * sections
+    assert most_values(markup) >= exact["max_attributes"]
+    assert safe_xml.longest_tag(markup) >= exact["max_text"]
+
+
+@pytest.mark.parametrize(
+    ("text", "markup"),
+    [
+        ("<a><!-- <![CDATA[ --><b/><!--]]>--></a>", "<a><                 <b/><         </a>"),
+        ("<a><![CDATA[<!--]]><b/><!----></a>", "<a>                <b/><      </a>"),
+        ("<a><?p <!-- ?><b/><?q?></a>", "<a><?p  !-- ?><b/><?q?></a>"),
+        ("<a/><!-- the end", "<a/><           "),
+    ],
+)
+def test_sections_end_where_they_do(text: str, markup: str) -> None:
+    assert without_sections(text.encode()).rstrip() == markup.encode().rstrip()

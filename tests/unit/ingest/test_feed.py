@@ -14,7 +14,7 @@ from xscl.base.safe_xml import parse_xml
 from xscl.base.xml_runs import CanonicalDocument
 from xscl.ingest import feed
 from xscl.ingest.expand import feed_events
-from xscl.ingest.feed import is_feed, read_entry, read_tree
+from xscl.ingest.feed import is_feed, read_entries, read_tree
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.item import Feed, Item, Resource, item_document
 from xscl.store.event_content import stored_document
@@ -457,6 +457,6 @@ def test_entries_as_published_are_canonical_unless_they_cannot_be_read_alone():
     root = parse_xml("<rss><channel><title>t</title><item><guid>1</guid></item></channel></rss>")
     document = read_tree(root, source="f")
     (entry,) = document.entries
-    assert isinstance(read_entry(entry, document.feed)[1], CanonicalDocument)
+    assert isinstance(next(read_entries([entry], document.feed))[1], CanonicalDocument)
     odd = replace(entry, raw="<item ><guid>1</guid></item>")
-    assert type(read_entry(odd, document.feed)[1]) is str
+    assert type(next(read_entries([odd], document.feed))[1]) is str
