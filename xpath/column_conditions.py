@@ -1,7 +1,4 @@
-"""Conditions on the nodes of a row's flat document as formulas over the row's columns, and these as spans of values.
-
-A **formula** says which columns must be there and which conditions their texts must satisfy.
-Column 0 is the text of the whole row, which is always there; the others are counted from 1, and NULL is not there.
+"""Formulas over columns (``formulas``) as spans of values.
 
 A formula becomes some **alternatives**; a row satisfies it iff it satisfies one of them.  An alternative is a
 conjunction with one entry for each *dimension* that it speaks of, a column read in one way, and an entry is a set of
@@ -10,12 +7,15 @@ values: spans between **boundaries**.  The values of all columns, NULL among the
     NULL | no value of this reading | constants and what lies between them
 
 so ``not``, ``!=`` and NULLs need no rule of their own: they are complements.
+
+Of a column of several values, one value must lie in the spans.  Whether one does is true or false, so each such
+question is a dimension of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 
@@ -23,23 +23,19 @@ from lxml import etree
 
 from xscl.base.values import number_text, to_number
 from xscl.xpath.condition import holds, text_of
+from xscl.xpath.formulas import All, Any_, Formula, Not, Single, There, Told
 from xscl.xpath.intervals import Key, Reading
 from xscl.xpath.pattern import Call, Compared, Comparison, Condition, Constant, Expression, Here, Truth
 
 __all__ = [
-    "NEVER",
-    "All",
+    "FALSE",
+    "TRUE",
     "Alternative",
-    "Any_",
     "Boundary",
     "Dimension",
-    "Formula",
-    "Not",
-    "Single",
     "Sought",
     "Span",
     "TooManyAlternatives",
-    "There",
     "Values",
     "alternatives",
     "paths_read",
@@ -53,48 +49,6 @@ MAX_ALTERNATIVES = 64
 class TooManyAlternatives(Exception):
     """A formula has more than ``MAX_ALTERNATIVES``."""
 
-
-@dataclass(frozen=True, slots=True)
-class There:
-    """A column is not NULL."""
-
-    column: int
-
-
-@dataclass(frozen=True, slots=True)
-class Single:
-    """A condition that one column decides."""
-
-    column: int
-    condition: Condition
-    name: str | None = None
-    """The condition is one of the root, and speaks of the column of this name and of no other; None: it is one of the
-    column's own node, and does not hold of NULL."""
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """Negation."""
-
-    part: Formula
-
-
-@dataclass(frozen=True, slots=True)
-class All:
-    """Conjunction."""
-
-    parts: frozenset[Formula]
-
-
-@dataclass(frozen=True, slots=True)
-class Any_:
-    """Disjunction."""
-
-    parts: frozenset[Formula]
-
-
-Formula = There | Single | Not | All | Any_
-NEVER = Any_(frozenset())
 
 # -- values in one order -------------------------------------------------------------------------------------------
 
@@ -110,7 +64,8 @@ _NULL: Boundary = (0,)
 _THERE: Boundary = (1,)
 _VALUE: Boundary = (2,)
 _END: Boundary = (4,)
-_TRUE: Values = ((_THERE, _VALUE),)
+TRUE: Values = ((_THERE, _VALUE),)
+FALSE: Values = ((_NULL, _THERE),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +88,20 @@ class Dimension:
     """
 
     column: int
-    reading: Reading | Sought | Single | None
+    reading: Reading | Sought | Single | Told | None
+    some: Values | None = None
+    """True where one of several values of the column lies in these spans; None: the column has one value, or the
+    reading says by itself whether one of several will do."""
+
+    @property
+    def is_truth(self) -> bool:
+        """Its values are false, which is that of NULL, and true."""
+        return self.some is not None or not isinstance(self.reading, Reading)
 
     @property
     def end(self) -> Boundary:
         """Behind all values."""
-        return _END if isinstance(self.reading, Reading) else _VALUE
+        return _VALUE if self.is_truth else _END
 
 
 Alternative = dict[Dimension, Values]
@@ -189,9 +152,13 @@ def _alternatives(formula: Formula, *, negated: bool) -> list[Alternative]:
         case There(0):
             return [] if negated else [{}]
         case There(column):
-            dimension, values = Dimension(column, None), _TRUE
+            dimension, values = Dimension(column, None), TRUE
+        case Told(column):
+            dimension, values = Dimension(column, formula), TRUE
         case Single():
             dimension, values = _values(formula)
+    if formula.several and not isinstance(dimension.reading, Sought | Told):
+        dimension, values = replace(dimension, some=values), TRUE if values else ()
     if negated:
         values = _complement(values, dimension.end)
     return [{dimension: values}] if values else []
@@ -241,7 +208,7 @@ def _without_needless(alternative: Alternative) -> Alternative:
     return {
         dimension: values
         for dimension, values in alternative.items()
-        if not (dimension.reading is None and values == _TRUE and dimension.column in there)
+        if not (dimension.reading is None and values == TRUE and dimension.column in there)
     }
 
 
@@ -256,7 +223,7 @@ def _values(atom: Single) -> tuple[Dimension, Values]:
     if atom.name is None:
         return dimension, values
     if isinstance(dimension.reading, Single):
-        return Dimension(atom.column, atom), _TRUE
+        return Dimension(atom.column, atom), TRUE
     # Without a node, a text is empty and a number 0.
     return dimension, _join([*values, (_NULL, _THERE)]) if satisfies(atom, None) else values
 
@@ -266,14 +233,14 @@ def _own_values(atom: Single) -> tuple[Dimension, Values]:
     if atom.name is None:
         match atom.condition:
             case Comparison(Call("count"), _, _):
-                return Dimension(atom.column, None), _TRUE if satisfies(atom, "") else ()
+                return Dimension(atom.column, None), TRUE if satisfies(atom, "") else ()
             case Truth(Call("contains" | "starts-with" | "contains-word" as name, (operand, *constants))):
                 functions = _functions(operand)
                 words = tuple(text_of(each) for each in constants if isinstance(each, Constant))
                 if functions is not None and len(words) == len(constants):
                     if not all(words):  # every text has the empty one
-                        return Dimension(atom.column, None), _TRUE
-                    return Dimension(atom.column, Sought(functions, name, words)), _TRUE
+                        return Dimension(atom.column, None), TRUE
+                    return Dimension(atom.column, Sought(functions, name, words)), TRUE
             case Comparison(Call("string-length", inner), op, right):
                 functions = _functions(inner[0] if inner else Here())
                 if functions is not None:
@@ -296,7 +263,7 @@ def _own_values(atom: Single) -> tuple[Dimension, Values]:
                 if constant is None:
                     return Dimension(atom.column, reading), ()
                 return Dimension(atom.column, reading), _compared(op, constant, unequal_from=_VALUE)
-    return Dimension(atom.column, atom), _TRUE
+    return Dimension(atom.column, atom), TRUE
 
 
 def _of_node(condition: Condition) -> Condition:

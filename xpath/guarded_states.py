@@ -1,7 +1,7 @@
 """States with conditions on their way, followed over many documents at once.
 
 At nodes where the path automaton leads to guarded states, all sets of conditions of a node test are answered together
-(``chunk_conditions``).  From the states that are reached, one step at a time leads on: all states with a step of one
+(``node_conditions``).  From the states that are reached, one step at a time leads on: all states with a step of one
 axis and node test take it together.  So the arrays grow with what is reached, and Python sees steps, not states.
 """
 
@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xscl.xpath.chunk_conditions import ChunkConditions
 from xscl.xpath.chunk_steps import ChunkSteps, Kind
 from xscl.xpath.key_numbers import Keys
+from xscl.xpath.node_conditions import NodeConditions
 from xscl.xpath.pattern import Axis, NodeTest
 from xscl.xpath.row_template import RowTemplate, template_columns
 from xscl.xpath.runs import Int64s, gather
@@ -36,12 +36,16 @@ class Reached(NamedTuple):
 class GuardedStates:
     """All states with conditions on their way, and what leads to them, in arrays; of one version of a trie."""
 
-    def __init__(self, trie: Trie) -> None:
+    def __init__(self, trie: Trie, guards: dict[int, NodeConditions]) -> None:
+        """``guards`` are the sets of conditions by test, of some version of the trie; they become those of this one."""
         self.changes = trie.changes
         self._tests: dict[int, NodeTest] = {number: test for test, number in trie.tests.numbers.items()}
-        self._guards: dict[int, tuple[Int64s, ChunkConditions]] = {}
-        for test, sets in trie.guards.sets().items():
-            self._guards[test] = np.array(list(sets), dtype=np.int64), ChunkConditions(list(sets.values()))
+        self._guards = guards
+        sets = trie.guards.sets()
+        for test in guards.keys() - sets.keys():
+            del guards[test]
+        for test, asked in sets.items():
+            guards.setdefault(test, NodeConditions()).keep(asked)
         self._states: dict[State, int] = {}
         self._branches: dict[Branch, int] = {}
         self._test_of: list[int] = []
@@ -120,12 +124,11 @@ class GuardedStates:
         kept = free != _NONE
         rows, states = [way.rows[kept]], [free[kept]]
         if way.test in self._guards:
-            numbers, conditions = self._guards[way.test]
             distinct, which = np.unique(way.rows, return_inverse=True)
-            place, held = conditions.holding(steps, way.kind, distinct)
+            place, held = self._guards[way.test].holding(steps, way.kind, distinct)
             begin = np.searchsorted(place, np.arange(len(distinct) + 1))
             at, pair = gather(begin[which], np.diff(begin)[which])
-            keys = _keys(way.branches[pair], numbers[held[at]])
+            keys = _keys(way.branches[pair], held[at])
             found = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
             known = np.flatnonzero(self._keys[found] == keys) if len(self._keys) else found
             rows.append(way.rows[pair[known]])

@@ -13,6 +13,7 @@ import numpy as np
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chunk_names import ChunkNames
 from xscl.xpath.guarded_states import GuardedStates
+from xscl.xpath.node_conditions import NodeConditions
 from xscl.xpath.row_template import RowTemplate, template_columns
 from xscl.xpath.runs import Int64s
 
@@ -29,6 +30,7 @@ class PathMoves:
     def __init__(self) -> None:
         self.names = ChunkNames()
         self._since = 0, 0
+        self._guards: dict[int, NodeConditions] = {}
         self._guarded: GuardedStates | None = None
         self._walked = 0
         """Documents that came since the guarded states were prepared."""
@@ -44,7 +46,7 @@ class PathMoves:
         if self._guarded is None or self._guarded.changes != trie.changes:
             if self._walked < min(len(trie.guards), _WORTH):
                 return None
-            self._guarded, self._walked = GuardedStates(trie), 0
+            self._guarded, self._walked = GuardedStates(trie, self._guards), 0
         return self._guarded
 
     def _forget(self) -> None:

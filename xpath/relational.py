@@ -25,19 +25,10 @@ from lxml import etree
 from xscl.base.errors import DocumentLimitError
 from xscl.base.mixed import of_column
 from xscl.xpath.automaton import Automaton, WitnessSpec
-from xscl.xpath.column_conditions import (
-    All,
-    Any_,
-    Formula,
-    Not,
-    Single,
-    There,
-    TooManyAlternatives,
-    alternatives,
-    paths_read,
-)
+from xscl.xpath.column_conditions import TooManyAlternatives, alternatives, paths_read
 from xscl.xpath.condition import matches_name
 from xscl.xpath.document_witnesses import match_document
+from xscl.xpath.formulas import All, Any_, Formula, Not, Single, There
 from xscl.xpath.nodes import DOCUMENT
 from xscl.xpath.pattern import (
     AllOf,

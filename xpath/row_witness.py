@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.mixed import label, read_value
-from xscl.xpath.column_conditions import All, alternatives
+from xscl.xpath.column_conditions import alternatives
+from xscl.xpath.formulas import All
 from xscl.xpath.relational import Asked, Guard
 from xscl.xpath.row_columns import RowColumns
 from xscl.xpath.runs import Int64s, gather

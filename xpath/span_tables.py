@@ -10,8 +10,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from xscl.xpath.column_conditions import Boundary, Dimension, Single, Sought
-from xscl.xpath.intervals import Key
+from xscl.xpath.column_conditions import Boundary, Dimension, Sought
+from xscl.xpath.formulas import Single, Told
+from xscl.xpath.intervals import Key, Reading
+from xscl.xpath.ranks import Constants
 from xscl.xpath.runs import Int64s
 from xscl.xpath.span_words import WordsOfColumns
 
@@ -64,14 +66,14 @@ class Compiled:
     """All sets in arrays; alternatives, entries and spans stand in one order."""
 
     dimensions: Sequence[Dimension]
-    constants: Sequence[Sequence[Key]]
-    """Constants of each dimension, rising."""
+    constants: Sequence[Constants]
+    """Constants of each dimension; none where it has no reading as a key."""
     column: Int64s
     """Column of each dimension."""
     told: npt.NDArray[np.bool_]
     """True for each dimension whose ranks are counted; a row's rank in the others is computed when asked for."""
     sought: npt.NDArray[np.bool_]
-    """True for each dimension that seeks words."""
+    """True for each dimension that seeks words, or that its column tells."""
     words: WordsOfColumns
     """Words of all these dimensions."""
     set_: Int64s
@@ -82,6 +84,8 @@ class Compiled:
     """Begin of each alternative's entries, and the end."""
     dimension: Int64s
     """Dimension of each entry."""
+    negated: npt.NDArray[np.bool_]
+    """True for each entry that holds where no value of its column lies in its spans."""
     spans: Int64s
     """Begin of each entry's spans, and the end."""
     low: Int64s
@@ -97,20 +101,20 @@ class Compiled:
         set_: Int64s,
         entry_alternative: Int64s,
         dimension: Int64s,
+        negated: Int64s,
         span_entry: Int64s,
         ends: tuple[Ends, Ends],
         live: set[int],
         words: WordsOfColumns,
     ) -> Compiled:
         """Compile columns of sets; ``live`` are the numbers of the sets that are still there."""
-        rising: list[Sequence[Key]] = []
+        rising = []
         places = []
-        for numbered in constants:
-            keys = list(numbered)
-            order = sorted(range(len(keys)), key=keys.__getitem__)
-            rising.append([keys[at] for at in order])
-            place = np.empty(len(keys), dtype=np.int64)
-            place[order] = np.arange(len(keys))
+        for of, numbered in zip(dimensions, constants, strict=True):
+            reading = of.reading if isinstance(of.reading, Reading) else Reading(None, number=False)
+            rising.append(Constants(reading, numbered))
+            place = np.empty(len(numbered), dtype=np.int64)
+            place[np.array([numbered[key] for key in rising[-1].keys], dtype=np.int64)] = np.arange(len(numbered))
             places.append(place)
         offsets = np.concatenate([[0], np.cumsum([len(place) for place in places])]).astype(np.int64)
         all_places = np.concatenate([np.zeros(0, dtype=np.int64), *places])
@@ -122,13 +126,14 @@ class Compiled:
             dimensions=dimensions,
             constants=rising,
             column=np.array([each.column for each in dimensions], dtype=np.int64),
-            told=np.array([not isinstance(each.reading, Single | Sought) for each in dimensions], dtype=np.bool_),
-            sought=np.array([isinstance(each.reading, Sought) for each in dimensions], dtype=np.bool_),
+            told=np.array([not isinstance(each.reading, Single | Sought | Told) for each in dimensions], dtype=np.bool_),
+            sought=np.array([isinstance(each.reading, Sought | Told) for each in dimensions], dtype=np.bool_),
             words=words,
             set_=np.where(gone, -1, set_),
             several=counts[which] > 1 if len(set_) else set_ > 0,
             entries=_starts(entry_alternative, len(set_)),
             dimension=dimension,
+            negated=negated > 0,
             spans=_starts(span_entry, len(dimension)),
             low=low,
             high=high,

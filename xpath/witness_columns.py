@@ -13,7 +13,7 @@ import pyarrow as pa
 from xscl.base.arrow_schemas import CHAIN, REFUSED
 from xscl.base.mixed import label, read_value
 from xscl.base.values import text_hashes
-from xscl.xpath.row_columns import xpath_numbers
+from xscl.xpath.ranks import xpath_numbers
 from xscl.xpath.row_template import ChainEntry, RowTemplate
 from xscl.xpath.runs import gather, starts
 from xscl.xpath.walk import DeferredRow, Visit

@@ -32,7 +32,8 @@ from xscl.planning.planner import Planner
 from xscl.store.join_state import held_state
 from xscl.store.results import match_id
 from xscl.templates.run_rows import rows_of_run
-from xscl.xpath.column_conditions import All, alternatives
+from xscl.xpath.column_conditions import alternatives
+from xscl.xpath.formulas import All
 from xscl.xpath.relational import ChannelSplit, RowShape
 from xscl.xpath.row_columns import RowColumns
 from xscl.xpath.span_index import SpanIndex

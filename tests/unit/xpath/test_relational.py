@@ -21,8 +21,8 @@ from xscl.base.safe_xml import parse_xml
 from xscl.base.values import number_text, time_key, to_number, value_hash
 from xscl.ingest.rows import cells_document
 from xscl.xpath.automaton import Automaton, WitnessSpec
-from xscl.xpath.column_conditions import There
 from xscl.xpath.document_witnesses import Witness, match_document
+from xscl.xpath.formulas import There
 from xscl.xpath.pattern import (
     AnyOf,
     Call,

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from budget import examples
 from chunk_oracle import shredded
@@ -18,13 +17,29 @@ from strategies import Choices, Dice
 from xpath_oracle import Numbered, condition_text
 
 from xscl.base.safe_xml import parse_xml, serialize
-from xscl.xpath import chunk_conditions
-from xscl.xpath.chunk_conditions import ChunkConditions
+from xscl.xpath import node_conditions
 from xscl.xpath.chunk_steps import ChunkSteps, Kind
-from xscl.xpath.pattern import Call, Comparison, Condition, Constant, Here, Truth
-from xscl.xpath.text_conditions import TextConditions
+from xscl.xpath.node_conditions import NodeConditions
+from xscl.xpath.pattern import (
+    AllOf,
+    AnyOf,
+    Call,
+    Comparison,
+    Condition,
+    Constant,
+    Here,
+    Negation,
+    NodeTest,
+    OfColumns,
+    Step,
+    Truth,
+)
 
 KINDS: tuple[tuple[Kind, str], ...] = (("element", "//*"), ("attribute", "//@*"), ("text", "//text()"))
+
+
+def child(name: str) -> Step:
+    return Step("child", NodeTest("element", "", name))
 
 
 def is_plain(text: str) -> bool:
@@ -35,7 +50,7 @@ def check(texts: Sequence[str], sets: Sequence[tuple[Condition, ...]]) -> int:
     """Compare all nodes of all documents; how many pairs of a node and a set there are."""
     chunk = shredded(texts)
     assert len(chunk.places) == len(texts)
-    asked, steps = ChunkConditions(sets), ChunkSteps(chunk)
+    asked, steps = NodeConditions(dict(enumerate(sets))), ChunkSteps(chunk)
     paths = ["".join(f"[{condition_text(part)}]" for part in conditions) for conditions in sets]
     roots = [Numbered(parse_xml(text)) for text in texts]
     total = 0
@@ -80,9 +95,9 @@ def test_random_conditions(texts: list[str], sets: list[tuple[Condition, ...]]) 
     check(texts, sets)
 
 
-@pytest.mark.parametrize("cells", [1, 10_000, 1 << 23])
-def test_many_conditions(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
-    monkeypatch.setattr(chunk_conditions, "_CELLS", cells)
+@pytest.mark.parametrize("most", [1, 10_000, 1 << 23])
+def test_many_conditions(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(node_conditions, "_MOST_PAIRS", most)
     choose = Dice(5)
     patterns = Patterns(choose)
     sets = [(patterns.condition(3), *([patterns.condition(2)] if choose.chance(30) else [])) for _ in range(150)]
@@ -99,7 +114,7 @@ def test_families() -> None:
 
 def test_nothing() -> None:
     chunk = shredded([])
-    found = ChunkConditions([(), (Comparison(Here(), "=", Constant("x", False)),)])
+    found = NodeConditions({0: (), 1: (Comparison(Here(), "=", Constant("x", False)),)})
     assert [part.tolist() for part in found.holding(ChunkSteps(chunk), "element", np.arange(0))] == [[], []]
     assert len(found) == 2
 
@@ -116,9 +131,32 @@ WORDED = [
 
 
 def test_words_of_a_text() -> None:
-    texts = pa.array(["x", "ab x", "", "abx", "ab x", "c"], pa.string())
-    held = TextConditions(WORDED).holding(texts)
-    assert held[0].tolist() == [True, True, False, True, True, False]
-    assert held[1].all()
-    assert held[2].tolist() == [False, True, False, True, True, False]
-    assert held[3].tolist() == [True, True, False, False, True, False]
+    texts = [f"<a>{text}</a>" for text in ("x", "ab x", "", "abx", "ab x", "c")]
+    sets = [(worded,) for worded in WORDED]
+    sets += [(Negation(worded),) for worded in WORDED]
+    sets += [(AnyOf((worded, Negation(worded))),) for worded in WORDED]
+    # An empty element has no text node.
+    assert check(texts, sets) == 2 * len(WORDED) * (2 * len(texts) - 1)
+
+
+def test_more_alternatives_than_one_index_takes() -> None:
+    def is_one_of(names: str, count: int) -> Condition:
+        return AnyOf(
+            tuple(
+                Comparison(Here((child(name),)), "=", Constant(str(value), False))
+                for name in names
+                for value in range(count)
+            )
+        )
+
+    texts = [f"<r><a>{one}</a><b>{other}</b><c>{one}</c></r>" for one in range(0, 70, 9) for other in range(0, 70, 11)]
+    many = is_one_of("ab", 70)
+    sets: list[tuple[Condition, ...]] = [
+        (is_one_of("ab", 60), is_one_of("bc", 50), is_one_of("ac", 40)),
+        (many,),
+        (Negation(many),),
+        (AllOf((many, Negation(is_one_of("c", 30)))),),
+        (Negation(AllOf((many, is_one_of("bc", 20)))),),
+        (OfColumns(("a", "c"), many, Negation(is_one_of("abc", 40))),),
+    ]
+    assert check(texts, sets) > 100
