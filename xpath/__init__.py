@@ -22,21 +22,24 @@ Modules in reading order:
 * ``chunk_names``: names and paths of many documents as numbers
 * ``column_chunk``: documents as columns
 * ``chunk_texts``: string values of nodes in columns
-* ``row_columns``: the cells of many rows by their distinct texts
+* ``ranks``: texts ranked among the constants of one reading
 * ``witness_columns``: visits of a walk to witness rows, in columns
 * ``fact_rows``: all facts of a document together in the chain of one witness row
 * ``chunk_steps``: steps of paths over documents in columns
-* ``text_conditions``: conditions on one text
-* ``chunk_conditions``: conditions of nodes in columns
+* ``formulas``: formulas over columns
+* ``column_conditions``: formulas over columns as spans of values
+* ``span_words``: words that sets of conditions seek in columns, and the values that have them
+* ``span_tables``: sets of spans in arrays
+* ``span_search``: the search for the sets of spans that many rows satisfy, over columns
+* ``span_index``: sets of conditions that many rows satisfy, found in one pass over columns
+* ``node_columns``: values that nodes of a chunk have, as columns
+* ``node_conditions``: conditions of nodes in columns
 * ``guarded_states``: states with conditions on their way, followed over many documents at once
 * ``path_moves``: paths of documents in columns to the moves of an automaton
 * ``chunk_visits``: visits of the nodes of a chunk
 * ``document_witnesses``: witness rows of documents, collected one document after another
 * ``witness``: documents and the automaton → witness rows
-* ``column_conditions``: conditions of a row as formulas over its columns, and these as spans of values
-* ``span_words``: words that sets of conditions seek in columns, and the texts that have them
-* ``span_tables``: sets of spans in arrays
-* ``span_index``: the sets of conditions, among many, that each of many rows satisfies
+* ``row_columns``: the cells of many rows as columns
 * ``relational``: definitions that columns answer, without documents
 * ``row_witness``: rows → witness rows by columns alone
 * ``row_files``, ``spec_files``: specs, as files for other processes

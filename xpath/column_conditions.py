@@ -29,6 +29,7 @@ from xscl.xpath.pattern import Call, Compared, Comparison, Condition, Constant, 
 
 __all__ = [
     "FALSE",
+    "MAX_ALTERNATIVES",
     "TRUE",
     "Alternative",
     "Boundary",

@@ -17,7 +17,7 @@ from xscl.xpath.key_numbers import Keys
 from xscl.xpath.node_conditions import NodeConditions
 from xscl.xpath.pattern import Axis, NodeTest
 from xscl.xpath.row_template import RowTemplate, template_columns
-from xscl.xpath.runs import Int64s, gather
+from xscl.xpath.runs import Int64s, distinct, each_once, gather
 from xscl.xpath.states import DOCUMENT_NODE, Branch, State, Trie
 
 __all__ = ["GuardedStates", "Reached"]
@@ -124,9 +124,9 @@ class GuardedStates:
         kept = free != _NONE
         rows, states = [way.rows[kept]], [free[kept]]
         if way.test in self._guards:
-            distinct, which = np.unique(way.rows, return_inverse=True)
-            place, held = self._guards[way.test].holding(steps, way.kind, distinct)
-            begin = np.searchsorted(place, np.arange(len(distinct) + 1))
+            rows_once, which = distinct(way.rows)
+            place, held = self._guards[way.test].holding(steps, way.kind, rows_once)
+            begin = np.searchsorted(place, np.arange(len(rows_once) + 1))
             at, pair = gather(begin[which], np.diff(begin)[which])
             keys = _keys(way.branches[pair], held[at])
             found = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
@@ -142,14 +142,16 @@ class GuardedStates:
             leading = np.flatnonzero(branches != _NONE)
             if not len(leading):
                 continue
-            distinct, which = np.unique(found.rows[leading], return_inverse=True)
+            rows_once, which = distinct(found.rows[leading])
             node_test = self._tests[test]
-            place, rows = steps.step(found.kind, distinct, axis, node_test)
-            begin = np.searchsorted(place, np.arange(len(distinct) + 1))
+            place, rows = steps.step(found.kind, rows_once, axis, node_test)
+            begin = np.searchsorted(place, np.arange(len(rows_once) + 1))
             at, pair = gather(begin[which], np.diff(begin)[which])
-            both = np.unique(_keys(rows[at], branches[leading[pair]]))
-            if len(both):
+            rows, of = rows[at], branches[leading[pair]]
+            if axis == "descendant":  # a child has one parent, and a branch one state
+                both = each_once(_keys(rows, of))
                 rows, of = (both >> np.uint64(32)).astype(np.int64), (both & _LOW).astype(np.int64)
+            if len(rows):
                 yield _Way(node_test.kind, test, rows, of)
 
 

@@ -1,4 +1,4 @@
-"""Values that nodes of a chunk have, as columns: the text of each node, those of the nodes that a path reaches, and more.
+"""Values that nodes of a chunk have, as columns: texts of the nodes themselves, of nodes that a path reaches, and more.
 
 Each column is made when it is asked for first.  Nodes that a path reaches are found one step after another, for all
 nodes at once.
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from xscl.xpath.chunk_steps import ChunkSteps, Kind
 from xscl.xpath.column_chunk import Bools
 from xscl.xpath.pattern import Condition, Step
-from xscl.xpath.runs import Int64s, gather, starts
+from xscl.xpath.runs import Int64s, distinct, each_once, gather, starts
 
 __all__ = [
     "Below",
@@ -83,7 +83,7 @@ class OwnSets:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """What several other columns have, together; conditions on these are told."""
+    """Values of several other columns together; conditions on these are told."""
 
     columns: tuple[Own | First | Counted, ...]
 
@@ -189,7 +189,7 @@ class NodeColumns:
                 return _Column(1, pa.array([""], pa.string()), np.where(there, 0, 1))
             case Below(step):
                 place, reached = self._steps.step(self._kind, self._rows, step.axis, step.test)
-                nodes, which = np.unique(reached, return_inverse=True)
+                nodes, which = distinct(reached)
                 return self._spread(place, _Column(len(nodes), None, which, nodes=nodes))
             case OwnSets():
                 return _Column(self.count, None, np.arange(self.count), nodes=self._rows)
@@ -206,7 +206,7 @@ class NodeColumns:
 
     def _reached_texts(self, steps: Steps) -> _Column:
         place, reached, kind = self._reached(steps)
-        nodes, which = np.unique(reached, return_inverse=True)
+        nodes, which = distinct(reached)
         found = _encoded(self._steps.texts(kind, nodes))
         return self._spread(place, found._replace(codes=found.codes[which]))
 
@@ -220,18 +220,18 @@ class NodeColumns:
     def _stepped(self, path: Steps) -> tuple[Int64s, Int64s, Kind]:
         place, nodes, kind = self._reached(path[:-1])
         step = path[-1]
-        distinct, which = np.unique(nodes, return_inverse=True)
-        origin, reached = self._steps.step(kind, distinct, step.axis, step.test)
+        once, which = distinct(nodes)
+        origin, reached = self._steps.step(kind, once, step.axis, step.test)
         if step.conditions and len(reached):
-            found, back = np.unique(reached, return_inverse=True)
+            found, back = distinct(reached)
             holds = np.zeros(len(found), dtype=np.bool_)
             holds[self._filters[step.conditions].holding(self._steps, step.test.kind, found)[0]] = True
             kept = holds[back]
             origin, reached = origin[kept], reached[kept]
-        counts = np.bincount(origin, minlength=len(distinct))
+        counts = np.bincount(origin, minlength=len(once))
         at, pair = gather(starts(counts)[which], counts[which])
         most = int(reached.max(initial=0)) + 1
-        both = np.unique(place[pair] * most + reached[at])
+        both = each_once(place[pair] * most + reached[at])
         return both // most, both % most, step.test.kind
 
     def _first_texts(self, path: Steps) -> pa.StringArray:
@@ -265,6 +265,6 @@ def _is_column(steps: ChunkSteps, kind: Kind, rows: Int64s, columns: Sequence[st
     if kind != "element":
         return np.zeros(len(rows), dtype=np.bool_)
     names = chunk.names
-    distinct, which = np.unique(chunk.path[rows], return_inverse=True)
-    named = [names.levels[path] == 2 and names.names[names.ends[path]] in columns for path in distinct.tolist()]
+    paths, which = distinct(chunk.path[rows])
+    named = [names.levels[path] == 2 and names.names[names.ends[path]] in columns for path in paths.tolist()]
     return np.array(named, dtype=np.bool_)[which]

@@ -84,7 +84,9 @@ class Constants:
         else:
             found = pc.index_in(texts, value_set=pa.array(self.keys, pa.string())).fill_null(-1)
             at = found.to_numpy(zero_copy_only=False).astype(np.int64)
-        return np.where(texts.is_null().to_numpy(zero_copy_only=False), NO_VALUE, np.where(at >= 0, 3 + 2 * at, FIRST_VALUE))
+        return np.where(
+            texts.is_null().to_numpy(zero_copy_only=False), NO_VALUE, np.where(at >= 0, 3 + 2 * at, FIRST_VALUE)
+        )
 
     def _time_ranks(self, keys: pa.StringArray) -> Int64s:
         """Return the ranks of texts of ``time_key``, which are of ASCII and so in the order of times."""

@@ -16,7 +16,7 @@ from xscl.xpath.column_conditions import Dimension, satisfies
 from xscl.xpath.formulas import Single
 from xscl.xpath.intervals import Reading
 from xscl.xpath.ranks import Constants
-from xscl.xpath.runs import Int64s, gather, starts
+from xscl.xpath.runs import Int64s, distinct, each_once, gather, starts
 from xscl.xpath.span_tables import Compiled, Ranked
 from xscl.xpath.span_words import Columns
 
@@ -71,9 +71,12 @@ class _Search:
             rows, alternative = self._candidates(some, chosen)
             rows, alternative = self._checked(rows, alternative, chosen)
             number = sets.set_[alternative]
-            again = sets.several[alternative] | bool(self._several)
+            again = sets.several[alternative]
+            if self._several:
+                by = chosen[alternative]
+                again = again | ((by >= 0) & self.is_several[sets.column[sets.dimension[by]]])
             if again.any():
-                both = np.unique(number[again] * self.columns.count + rows[again])
+                both = each_once(number[again] * self.columns.count + rows[again])
                 rows = np.concatenate([rows[~again], both % self.columns.count])
                 number = np.concatenate([number[~again], both // self.columns.count])
             if len(rows):
@@ -318,8 +321,8 @@ class _Search:
         for number in np.flatnonzero(np.bincount(dimension[untold])).tolist():
             of = untold[dimension[untold] == number]
             text = self.columns.codes(sets.dimensions[number].column)[rows[of]]
-            distinct, which = np.unique(text, return_inverse=True)
-            rank[of] = self._evaluated(number, distinct)[which]
+            known, which = distinct(text)
+            rank[of] = self._evaluated(number, known)[which]
         held = self._inside(rank, entries)
         if self._several:
             self._hold_several(held, rows, entries)
@@ -339,8 +342,8 @@ class _Search:
             rank[told] = self.rank_of_text[self.ranked_from[inner[told]] + value[told]]
             for number in np.flatnonzero(np.bincount(inner[~told])).tolist():
                 these = np.flatnonzero(inner == number)
-                distinct, which = np.unique(value[these], return_inverse=True)
-                rank[these] = self._evaluated(number, distinct)[which]
+                known, which = distinct(value[these])
+                rank[these] = self._evaluated(number, known)[which]
             inside = self._inside(rank, entries[of][back])
             held[of] = np.bincount(back[inside], minlength=len(of)) > 0
 

@@ -126,7 +126,9 @@ class Compiled:
             dimensions=dimensions,
             constants=rising,
             column=np.array([each.column for each in dimensions], dtype=np.int64),
-            told=np.array([not isinstance(each.reading, Single | Sought | Told) for each in dimensions], dtype=np.bool_),
+            told=np.array(
+                [not isinstance(each.reading, Single | Sought | Told) for each in dimensions], dtype=np.bool_
+            ),
             sought=np.array([isinstance(each.reading, Sought | Told) for each in dimensions], dtype=np.bool_),
             words=words,
             set_=np.where(gone, -1, set_),

@@ -18,7 +18,7 @@ import pyarrow as pa
 from xscl.base.values import apply_functions
 from xscl.xpath.column_conditions import Dimension, Sought
 from xscl.xpath.formulas import Told
-from xscl.xpath.runs import Int64s, gather
+from xscl.xpath.runs import Int64s, each_once, gather
 from xscl.xpath.word_index import WordIndex
 
 __all__ = ["Columns", "TextsWithWords", "WordsOfColumns"]
@@ -56,7 +56,7 @@ class WordsOfColumns:
         self._told: dict[int, tuple[array[int], array[int]]] = {}
         """Numbers that columns tell, and the dimension that asks for each, by column."""
         self._rising: dict[tuple[int, str] | int, tuple[Int64s, Int64s]] = {}
-        """What was asked for when texts were looked at last, by word."""
+        """Words that are asked for, rising, and the dimension of each; made when texts are looked at."""
 
     def __len__(self) -> int:
         return len(self._indexes) + len(self._told)
@@ -89,9 +89,8 @@ class WordsOfColumns:
                 known = [apply_functions(functions, text) or "" for text in known]
             text, word = index.holding(known)
             keys.append(self._keys((column, functions), text, word, width))
-        for column in self._told:
-            keys.append(self._keys(column, *columns.told(column), width))
-        return TextsWithWords(np.unique(np.concatenate(keys)), width, dimensions)
+        keys += (self._keys(column, *columns.told(column), width) for column in self._told)
+        return TextsWithWords(each_once(np.concatenate(keys)), width, dimensions)
 
     def _keys(self, key: tuple[int, str] | int, text: Int64s, word: Int64s, width: int) -> Int64s:
         """Return dimension * width + text for all dimensions that ask for the words of texts."""

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xscl.base.words import folded_words
-from xscl.xpath.runs import Int64s
+from xscl.xpath.runs import Int64s, each_once
 
 __all__ = ["WordIndex"]
 
@@ -105,7 +105,7 @@ class WordIndex:
             some, of = self._one_by_one(texts)
             places.append(some)
             numbers.append(of)
-        both = np.unique(np.concatenate(places) * max(self._next, 1) + np.concatenate(numbers))
+        both = each_once(np.concatenate(places) * max(self._next, 1) + np.concatenate(numbers))
         return both // max(self._next, 1), both % max(self._next, 1)
 
     def _one_by_one(self, texts: Sequence[str]) -> tuple[Int64s, Int64s]:
