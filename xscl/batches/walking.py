@@ -31,8 +31,8 @@ __all__ = [
     "witnesses",
 ]
 
-_FIRST = 50
-"""Documents of the first part; each later part has twice as many."""
+_FIRST = 200
+"""Documents of the first part; each later part has four times as many."""
 _PART = 8_000
 """Most documents of a part; a part costs as much as a hundred small documents."""
 _ROWS = 64_000
@@ -174,7 +174,7 @@ def _parts(level: Level, channels: Collection[str]) -> Iterator[pa.RecordBatch]:
         rows, taken = rows + few.num_rows, taken + few.nbytes
         if rows >= most or taken >= _PART_BYTES:
             yield from _together(level, waiting)
-            waiting, rows, taken, most = [], 0, 0, min(2 * most, _PART)
+            waiting, rows, taken, most = [], 0, 0, min(4 * most, _PART)
     yield from _together(level, waiting)
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from xscl.base.values import digest_text
 from xscl.bench.apart import watched
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_step, size
-from xscl.bench.engines import open_engine, register, run, take
+from xscl.bench.engines import open_engine, register, take
 from xscl.bench.news import CHANNEL, Item, News, Question, questions
 from xscl.bench.news_joins import Found, Way, ways
 from xscl.bench.plot import Axes
@@ -87,10 +87,10 @@ def _measure(lab: Lab[_Sizes], case: Case[_Data]) -> Outcome:
             counted = place > 0
             with watched() as watch:
                 take(engine, CHANNEL, ((at, text) for _, at, text in texts))
-                ran = run(engine)
+                reports = engine.run_once(batch_docs=len(part))
             if counted:
                 spent[""].of_size.setdefault(len(part), []).append(watch.cpu_s)
-                witnesses.setdefault(len(part), []).append(ran.total("witnesses") / len(part))
+                witnesses.setdefault(len(part), []).append(sum(report.witnesses for report in reports) / len(part))
             for name, way in others.items():
                 with watched() as watch:
                     way.take(texts)

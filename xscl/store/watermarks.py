@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -19,7 +21,7 @@ from xscl.catalog.clocks import Clocks
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import CHANNELS
 from xscl.store.home import Home
-from xscl.store.parquet import checked_dataset
+from xscl.store.parquet import read_columns
 from xscl.templates.retention import EVER
 
 __all__ = [
@@ -91,14 +93,21 @@ def event_times(paths: Sequence[str], first: int, last: int) -> EventTimes:
     """Read the times of the events of a range."""
     if not paths:
         return EventTimes()
-    import pyarrow.dataset as ds  # brings pandas, which 'xscl stats' does without
-
-    wanted = (ds.field("docid") >= first) & (ds.field("docid") <= last)
-    events = checked_dataset(paths, EVENT_SCHEMA).to_table(["channel", "ts", "received"], filter=wanted)
-    newest = events.group_by("channel").aggregate([("ts", "max")]).to_pydict()
-    # It grows with the place.
-    received = pc.max(events.column("received")).as_py()
-    return EventTimes(dict(zip(newest["channel"], newest["ts_max"], strict=True)), received)
+    columns = ["docid", "channel", "ts", "received"]
+    newest: dict[str, int] = {}
+    received = None
+    for path in paths:
+        events = read_columns(path, EVENT_SCHEMA, columns, "docid", lambda least, most: least <= last and most >= first)
+        docids = events.column("docid").to_numpy()
+        events = events.filter(pa.array((docids >= first) & (docids <= last)))
+        encoded = events.column("channel").combine_chunks().dictionary_encode()
+        greatest = np.full(len(encoded.dictionary), EVER)
+        np.maximum.at(greatest, encoded.indices.to_numpy(), events.column("ts").to_numpy())
+        for name, time in zip(encoded.dictionary.to_pylist(), greatest.tolist(), strict=True):
+            newest[name] = max(time, newest.get(name, time))
+        # It grows with the place.
+        received = max(filter(None, (received, pc.max(events.column("received")).as_py())), default=None)
+    return EventTimes(newest, received)
 
 
 def next_watermarks(

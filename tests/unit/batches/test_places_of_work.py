@@ -20,6 +20,8 @@ from xscl.batches.level import BatchWork
 from xscl.batches.ranges import next_batch
 from xscl.engine import Engine, connect
 from xscl.language.parser import parse_query
+from xscl.xpath.automaton import Automaton
+from xscl.xpath.fact_rows import FactVariables
 from xscl.xpath.witness import witness_rows
 
 SECOND = 1_000_000
@@ -271,9 +273,9 @@ def test_walked_documents_stay_walked_when_the_rest_goes_to_tasks(
 ) -> None:
     walked: list[int] = []
 
-    def counted(automaton: object, part: pa.RecordBatch) -> object:
+    def counted(automaton: Automaton, part: pa.RecordBatch, known: FactVariables) -> object:
         walked.extend(part.column("docid").to_pylist())
-        return witness_rows(automaton, part)  # type: ignore[arg-type]
+        return witness_rows(automaton, part, known)
 
     monkeypatch.setattr("xscl.batches.walking._FIRST", 2)
     monkeypatch.setattr("xscl.batches.walking.witness_rows", counted)
