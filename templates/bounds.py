@@ -7,7 +7,9 @@ timed automata before it), so that any two members can be compared as soon as bo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 
 __all__ = ["UNBOUNDED", "UNLESS_EXCHANGED", "Bounds", "Case", "DifferenceBounds", "NegativeCycle", "pair_index"]
@@ -54,7 +56,8 @@ Case = tuple[Bounds, ...]
 """Bounds of all pairs of blocks i < j, in the order of ``itertools.combinations``."""
 
 
-def pair_index(count: int) -> dict[tuple[int, int], int]:
+@cache
+def pair_index(count: int) -> Mapping[tuple[int, int], int]:
     """Return the place of each pair of ``count`` blocks in a case."""
     return {pair: place for place, pair in enumerate(combinations(range(count), 2))}
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from xscl.base.values import hash64
 from xscl.templates.bounds import Bounds, Case
@@ -32,6 +32,7 @@ def shared(value: T) -> T:
 
 _Ends = tuple[tuple[int, int], EdgeKey]
 """An edge of a plan and the nodes it joins, as places of the instance."""
+_Way = Literal["scan", "forward", "backward", "check"]
 
 
 def instance_plan(
@@ -42,44 +43,91 @@ def instance_plan(
     groups: dict[int, LiveGroup],
 ) -> InstancePlan:
     """Return the plan of an instance whose edges, with their ends, have these numbers."""
-    width = len(instance.variables)
-    joins = _joined(found, numbers)
-    tree = [_structural(instance, edge, instance.nodes[edge[0]].block) for edge in instance.tree_edges]
-    output = [_structural(instance, edge, instance.nodes[edge[0]].block) for edge in instance.output_edges]
+    ends = tuple([(ends, _is_valued(key)) for ends, key in found])
+    shape = _shape(len(instance.variables), ends, instance.tree_edges, instance.output_edges, instance.results)
+    tree = _structure(instance, instance.tree_edges) + [(*found[at][0], (numbers[at],)) for at in shape.joins]
+    output = _structure(instance, instance.output_edges)
     return InstancePlan(
         number=number,
-        width=width,
-        binding=ordered(joins, tree, bound=set()),
-        output=ordered([], output, bound=set(range(width))),
+        width=len(instance.variables),
+        binding=tuple([Constraint(*tree[at], way) for at, way in shape.binding]),
+        output=tuple([Constraint(*output[at], way) for at, way in shape.output]),
         results=instance.results,
         found_by=numbers[0],
         needs=frozenset(numbers),
-        inner=_inner(width, joins, (*tree, *output), instance.results),
-        specs=frozenset((block, digest) for each in groups.values() for block, _, digest in each.group.specs),
+        inner=shape.inner,
+        specs=frozenset([(block, digest) for each in groups.values() for block, _, digest in each.group.specs]),
         groups=groups,
     )
 
 
-def _joined(found: Sequence[_Ends], numbers: Sequence[int]) -> list[Constraint]:
-    """Return a constraint for each edge of a plan.
+_Related = tuple[int, int, tuple[int, ...]]
+"""Two nodes and their relation, as in ``Constraint``."""
 
-    Where two blocks are paired by time and the same nodes' values are compared, the edge by time only finds the pairs:
-    it says nothing of the nodes.
+
+def _structure(instance: Instance, edges: Iterable[tuple[int, int]]) -> list[_Related]:
+    nodes = instance.nodes
+    return [(upper, lower, (nodes[upper].block, nodes[upper].var, nodes[lower].var)) for upper, lower in edges]
+
+
+class _Shape(NamedTuple):
+    """All of a plan that does not depend on its variables."""
+
+    joins: tuple[int, ...]
+    """Places of the edges that say something of nodes."""
+    binding: tuple[tuple[int, _Way], ...]
+    """Order of tree edges and these, as their places."""
+    output: tuple[tuple[int, _Way], ...]
+    inner: frozenset[int]
+
+
+@lru_cache(maxsize=_SHARED)
+def _shape(
+    width: int,
+    found: tuple[tuple[tuple[int, int], bool], ...],
+    tree: tuple[tuple[int, int], ...],
+    output: tuple[tuple[int, int], ...],
+    results: tuple[int, ...],
+) -> _Shape:
+    """Return the shape of plans whose edges have these ends, each with whether it says something of values."""
+    joins = _saying(found)
+    ends = [found[place][0] for place in joins]
+    return _Shape(
+        joins,
+        _order((*tree, *ends), len(tree), frozenset()),
+        _order(output, len(output), frozenset(range(width))),
+        _inner(width, ends, (*tree, *output), results),
+    )
+
+
+def _is_valued(key: EdgeKey) -> bool:
+    return key.kind == "ONE" or key.lfn is not None
+
+
+def _saying(found: Sequence[tuple[tuple[int, int], bool]]) -> tuple[int, ...]:
+    """Return the places of the edges of a plan that say something of nodes.
+
+    Where two blocks are paired by time and the same nodes' values are compared, the edge by time only finds the pairs.
     """
-    valued = {ends for ends, key in found if key.kind == "ONE" or key.lfn is not None}
-    return [
-        Constraint(*ends, (number,), "check")
-        for (ends, key), number in zip(found, numbers, strict=True)
-        if key.kind == "ONE" or key.lfn is not None or ends not in valued
-    ]
+    valued = {ends for ends, is_valued in found if is_valued}
+    return tuple(place for place, (ends, is_valued) in enumerate(found) if is_valued or ends not in valued)
+
+
+def _joined(found: Sequence[_Ends], numbers: Sequence[int]) -> list[Constraint]:
+    """Return a constraint for each edge of a plan that says something of nodes."""
+    places = _saying([(ends, _is_valued(key)) for ends, key in found])
+    return [Constraint(*found[place][0], (numbers[place],), "check") for place in places]
 
 
 def _inner(
-    width: int, joins: Sequence[Constraint], structure: Sequence[Constraint], results: Sequence[int]
+    width: int,
+    joins: Iterable[tuple[int, int]],
+    structure: Iterable[tuple[int, int]],
+    results: Sequence[int],
 ) -> frozenset[int]:
     """Return the places of nodes that stand in one value join only, are no result and above nothing."""
-    ends = Counter(end for join in joins for end in (join.left, join.right))
-    above = {edge.left for edge in structure}
+    ends = Counter(end for join in joins for end in join)
+    above = {upper for upper, _ in structure}
     return frozenset(place for place in range(width) if ends[place] == 1 and place not in {*above, *results})
 
 
@@ -184,31 +232,34 @@ def ordered(joins: list[Constraint], tree: list[Constraint], *, bound: set[int])
 
     Tests come first, then steps to an ancestor (at most a few nodes), then steps down, then value joins.
     """
-    left = [*tree, *joins]
-    if joins and not bound:
-        first = joins[0]
-        left.remove(first)
-        ordered = [Constraint(first.left, first.right, first.relation, "scan")]
-        bound = {first.left, first.right}
-    else:
-        ordered = []
+    parts = [*tree, *joins]
+    order = _order(tuple([(part.left, part.right) for part in parts]), len(tree), frozenset(bound))
+    return tuple([Constraint(parts[at].left, parts[at].right, parts[at].relation, way) for at, way in order])
 
-    def cost(constraint: Constraint) -> tuple[int, int]:
-        known_l, known_r = constraint.left in bound, constraint.right in bound
-        is_tree = len(constraint.relation) == 3
+
+@lru_cache(maxsize=_SHARED)
+def _order(ends: tuple[tuple[int, int], ...], trees: int, known: frozenset[int]) -> tuple[tuple[int, _Way], ...]:
+    """Return the order of constraints with these ends, as their places; those of trees come first, joins follow."""
+    waiting, bound = list(range(len(ends))), set(known)
+    found: list[tuple[int, _Way]] = []
+    if len(ends) > trees and not bound:
+        waiting.remove(trees)
+        found.append((trees, "scan"))
+        bound |= {*ends[trees]}
+
+    def cost(place: int) -> tuple[int, int]:
+        known_l, known_r = (end in bound for end in ends[place])
+        is_tree = place < trees
         if known_l and known_r:
             return 0, not is_tree
         if known_r:
             return (1 if is_tree else 3), 0
         return (2 if is_tree else 3) if known_l else 9, 0
 
-    while left:
-        constraint = min(left, key=cost)
-        left.remove(constraint)
-        known_l, known_r = constraint.left in bound, constraint.right in bound
-        way: Literal["forward", "backward", "check"] = (
-            "check" if known_l and known_r else "forward" if known_l else "backward"
-        )
-        ordered.append(Constraint(constraint.left, constraint.right, constraint.relation, way))
-        bound |= {constraint.left, constraint.right}
-    return tuple(map(shared, ordered))
+    while waiting:
+        place = min(waiting, key=cost)
+        waiting.remove(place)
+        known_l, known_r = (end in bound for end in ends[place])
+        found.append((place, "check" if known_l and known_r else "forward" if known_l else "backward"))
+        bound |= {*ends[place]}
+    return tuple(found)

@@ -46,6 +46,12 @@ class EdgeKey:
     f: Fraction = Fraction(1)
     add: Fraction = Fraction(0)
 
+    def __hash__(self) -> int:
+        # Fractions take longer to hash than all the rest.
+        f, add = self.f, self.add
+        numbers = f.numerator, f.denominator, add.numerator, add.denominator
+        return hash((self.kind, self.lvar, self.lfn, self.rvar, self.rfn, self.op, numbers))
+
     @property
     def finds(self) -> bool:
         """Whether it finds pairs, rather than being checked on them."""

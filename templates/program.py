@@ -20,7 +20,7 @@ import numpy.typing as npt
 from xscl.templates.bounds import Bounds, Case, pair_index
 from xscl.templates.links import Link
 from xscl.templates.members import Membership
-from xscl.templates.plan_making import assembly_of, edge_of_one, edges_between, instance_plan, link_plan, shared
+from xscl.templates.plan_making import assembly_of, edge_of_one, edges_between, instance_plan, link_plan
 from xscl.templates.plans import Assembly, Edge, EdgeKey, GroupChange, InstancePlan, LinkPlan, LiveGroup, Windows
 from xscl.templates.program_guards import ProgramGuards
 from xscl.templates.template import Group
@@ -104,12 +104,16 @@ class Program:
         """Take in a group that is not there."""
         assert live.gid not in self._live, f"group {live.gid} is there already"
         self.version += 1
-        live = self._live[live.gid] = _sharing(live)
-        self.guards.add(live.group)
+        plan = self.instances.get(live.iid)
+        if plan is not None:
+            known = next(iter(plan.groups.values())).group.instance
+            if live.group.instance is not known:
+                live = replace(live, group=replace(live.group, instance=known))
+        self._live[live.gid] = live
+        self.guards.add(live.iid, live.group)
         if _is_assembled(live.group):
             self._add_to_assemblies(live)
             return
-        plan = self.instances.get(live.iid)
         bounds = _envelope(live.group.cases)[0] if live.group.cases[0] else Bounds()
         if plan is None:
             self._add_instance(live, bounds)
@@ -122,7 +126,7 @@ class Program:
         """Forget a group."""
         self.version += 1
         live = self._live.pop(gid)
-        self.guards.remove(live.group)
+        self.guards.remove(live.iid, live.group)
         if _is_assembled(live.group):
             self._remove_from_assemblies(live)
             return
@@ -328,24 +332,6 @@ def _is_assembled(group: Group) -> bool:
 
 def _envelope(cases: Iterable[Case]) -> Case:
     return tuple(reduce(or_, parts) for parts in zip(*cases, strict=True))
-
-
-def _sharing(live: LiveGroup) -> LiveGroup:
-    """Return the same group, of parts that it shares with others."""
-    group, instance = live.group, live.group.instance
-    instance = replace(
-        instance,
-        template=shared(instance.template),
-        variables=tuple(map(shared, instance.variables)),
-        tree_edges=shared(instance.tree_edges),
-        joins=tuple(map(shared, instance.joins)),
-        nodes=tuple(map(shared, instance.nodes)),
-        output_edges=shared(instance.output_edges),
-        results=shared(instance.results),
-        links=shared(instance.links),
-    )
-    parts = (group.cases, group.links, group.streams, group.specs, group.guards)
-    return replace(live, group=Group(instance, *map(shared, parts)))
 
 
 def _streams(group: Group) -> tuple[int, int]:

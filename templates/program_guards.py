@@ -43,6 +43,8 @@ class ProgramGuards:
         self._uses: Counter[int] = Counter()
         """Blocks of groups by the number of their guard."""
         self._next = UNGUARDED + 1
+        self._alike: Counter[tuple[int, tuple[int, ...]]] = Counter()
+        """Groups by their instance and the numbers of their guards."""
         self._facts: Counter[tuple[int, int]] = Counter()
         """(variable of a fact, variable of the rows that have it with others), and for how many guards."""
         self._compared: Counter[int] = Counter()
@@ -90,6 +92,9 @@ class ProgramGuards:
         first, second, *_ = (*group.guards, None, None)
         return self._number(first), self._number(second)
 
+    def _all_numbers(self, group: Group) -> tuple[int, ...]:
+        return tuple(map(self._number, group.guards))
+
     def _number(self, guard: Guard | None) -> int:
         return UNGUARDED if guard is None else self._numbers[guard]
 
@@ -97,8 +102,8 @@ class ProgramGuards:
         """Return the guards of blocks that have a variable, ``UNGUARDED`` among them if some block has none."""
         return frozenset(self._under.get(variable, (UNGUARDED,)))
 
-    def add(self, group: Group) -> None:
-        """Take in the guards of a group."""
+    def add(self, iid: int, group: Group) -> None:
+        """Take in the guards of a group of an instance with a number."""
         for guard in filter(None, group.guards):
             number = self._numbers.get(guard)
             if number is None:
@@ -107,11 +112,11 @@ class ProgramGuards:
                 self._next += 1
                 self._count(guard, 1)
             self._uses[number] += 1
-        self._count_variables(group, 1)
+        self._count_variables(iid, group, 1)
 
-    def remove(self, group: Group) -> None:
-        """Let go of the guards of a group."""
-        self._count_variables(group, -1)
+    def remove(self, iid: int, group: Group) -> None:
+        """Let go of the guards of a group that was taken in."""
+        self._count_variables(iid, group, -1)
         for guard in filter(None, group.guards):
             number = self._numbers[guard]
             self._uses[number] -= 1
@@ -138,15 +143,25 @@ class ProgramGuards:
         """Return the names of some guards, as ``guard_set`` does."""
         return _together(self._guards[number] for number in numbers)
 
-    def _count_variables(self, group: Group, by: int) -> None:
-        sets: defaultdict[int, set[int]] = defaultdict(set)
-        for node in group.instance.nodes:
-            sets[node.var].add(self._number(group.guard(node.block)))
-        for variable, numbers in sets.items():
-            if UNGUARDED not in numbers:
-                _change(self._sets, (variable, frozenset(numbers)), by)
-        for block, variable in {(node.block, node.var) for node in group.instance.nodes}:
-            number = self._number(group.guard(block))
+    def _count_variables(self, iid: int, group: Group, by: int) -> None:
+        # Groups that differ in windows alone count once.
+        alike = iid, self._all_numbers(group)
+        self._alike[alike] += by
+        if self._alike[alike] != max(by, 0):
+            return
+        if by < 0:
+            del self._alike[alike]
+        numbers = alike[1]
+        pairs = {(node.block, node.var) for node in group.instance.nodes}
+        if any(numbers):
+            sets: defaultdict[int, set[int]] = defaultdict(set)
+            for block, variable in pairs:
+                sets[variable].add(numbers[block])
+            for variable, found in sets.items():
+                if UNGUARDED not in found:
+                    _change(self._sets, (variable, frozenset(found)), by)
+        for block, variable in pairs:
+            number = numbers[block] if numbers else UNGUARDED
             counts = self._under[variable]
             _change(counts, number, by)
             if not counts:

@@ -62,7 +62,9 @@ class ReachBuilder:
         self._reach: defaultdict[tuple[int, str], Counter[int]] = defaultdict(Counter)
         """Block variable and channel to how far partners may be away, and for how many cases."""
         self._under: Counter[tuple[int, int]] = Counter()
-        """(block variable, variable), and for how many groups."""
+        """(block variable, variable), and for how many instances and groups."""
+        self._instances: Counter[int] = Counter()
+        """Groups by the number of their instance."""
         self._own: dict[int, str] = {}
         """The channel of each block variable."""
         self.channels: dict[tuple[str, str], int] = {}
@@ -89,23 +91,26 @@ class ReachBuilder:
     def _count(self, live: LiveGroup, sign: int) -> None:
         instance, channels = live.group.instance, live.channels
         owners = [instance.nodes[place].var for place in instance.results[: len(channels)]]
-        reaches = [
-            ((owners[block], channels[partner]), reach)
-            for case in live.group.cases
-            for block, partner, reach in _partners(case, len(channels))
+        for case in live.group.cases:
+            for block, partner, reach in _partners(case, len(channels)):
+                key = owners[block], channels[partner]
+                counts = self._reach[key]
+                counts[reach] += sign
+                if not counts[reach]:
+                    del counts[reach]
+                    if not counts:
+                        del self._reach[key]
+        under = [
+            (owners[block], variable)
+            for block, guard in enumerate(live.group.guards)
+            if guard is not None
+            for variable in {guard.facts, *guard.numbers_read}
         ]
-        self._own.update(zip(owners, channels, strict=True))
-        for key, reach in reaches:
-            counts = self._reach[key]
-            counts[reach] += sign
-            if not counts[reach]:
-                del counts[reach]
-                if not counts:
-                    del self._reach[key]
-        under = {(owners[node.block], node.var) for node in instance.nodes}
-        for block, guard in enumerate(live.group.guards):
-            if guard is not None:
-                under |= {(owners[block], variable) for variable in (guard.facts, *guard.numbers_read)}
+        # Groups of one instance have the same variables.
+        self._instances[live.iid] += sign
+        if self._instances[live.iid] == max(sign, 0):
+            self._own.update(zip(owners, channels, strict=True))
+            under += {(owners[node.block], node.var) for node in instance.nodes}
         for pair in under:
             self._under[pair] += sign
             if not self._under[pair]:

@@ -6,10 +6,11 @@ has each definition, skeleton and guard once.  Reading it makes values of a few 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from xscl.language.compile import CompiledQuery
 from xscl.templates.bounds import Bounds, Case
@@ -19,6 +20,7 @@ from xscl.templates.template import Group, Instance, OutputNode
 from xscl.xpath import pattern
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import Definition
+from xscl.xpath.states import SpecKey, spec_key
 
 __all__ = ["GroupForm", "GroupReader", "groups_data"]
 
@@ -40,8 +42,22 @@ class GroupForm:
 
     @classmethod
     def of(cls, compiled: CompiledQuery) -> GroupForm:
-        """Return that part of a compiled query."""
-        return cls(compiled.group, compiled.channels, compiled.specs, compiled.facts)
+        """Return that part of a compiled query, made of parts that it shares with others."""
+        group, instance = compiled.group, compiled.group.instance
+        instance = Instance(*(_shared(getattr(instance, name)) for name in _INSTANCE))
+        made = Group(instance, *(_shared(getattr(group, name)) for name in _GROUP))
+        return cls(made, _shared(compiled.channels), compiled.specs, compiled.facts)
+
+
+_INSTANCE = tuple(each.name for each in fields(Instance))
+_GROUP = tuple(each.name for each in fields(Group) if each.name != "instance")
+T = TypeVar("T")
+
+
+@lru_cache(maxsize=1 << 16)
+def _shared(value: T) -> T:
+    """One object for equal ones: a hundred thousand groups consist of the same few thousand parts."""
+    return tuple(map(_shared, value)) if isinstance(value, tuple) else value  # type: ignore[return-value]
 
 
 # -- to data ---------------------------------------------------------------------------------------------------
@@ -53,6 +69,7 @@ def groups_data(forms: Iterable[tuple[str, GroupForm]]) -> Data:
     groups = [writer.group(name, form) for name, form in forms]
     return {
         "definitions": writer.definitions,
+        "specs": writer.specs,
         "skeletons": writer.skeletons,
         "guards": writer.guards,
         "groups": groups,
@@ -64,29 +81,30 @@ class _Writer:
 
     def __init__(self) -> None:
         self.definitions: list[Data] = []
+        self.specs: list[Data] = []
         self.skeletons: list[Data] = []
         self.guards: list[Data] = []
         self._known: set[int] = set()
         """Keys of definitions."""
-        self._skeletons: dict[tuple[object, ...], tuple[int, object]] = {}
-        """Places of skeletons by the identities of their parts, which are kept so that no others get these."""
+        self._skeletons: dict[tuple[object, ...], int] = {}
         self._guards: dict[Guard, int] = {}
+        self._specs: dict[SpecKey, int] = {}
 
     def group(self, name: str, form: GroupForm) -> Data:
         group = form.group
         cases = [[[b.lo, b.hi, b.order, b.exchange] for b in case] for case in group.cases]
         guards = [None if guard is None else self._guard(guard) for guard in group.guards]
-        return [name, self._skeleton(form), cases, guards, self._specs(form.facts)]
+        return [name, self._skeleton(form), cases, guards, self._places(form.facts)]
 
     def _skeleton(self, form: GroupForm) -> int:
         group = form.group
-        key = (id(group.instance), id(form.specs), id(group.specs), group.links, group.streams, form.channels)
-        found = self._skeletons.get(key)
-        if found is None:
-            found = self._skeletons[key] = len(self.skeletons), form
-            parts = group.links, group.streams, group.specs, form.channels
-            self.skeletons.append([_instance(group.instance), *parts, self._specs(form.specs)])
-        return found[0]
+        parts = group.links, group.streams, group.specs, form.channels, tuple(self._places(form.specs))
+        key = group.instance.key, *parts
+        place = self._skeletons.get(key)
+        if place is None:
+            place = self._skeletons[key] = len(self.skeletons)
+            self.skeletons.append([_instance(group.instance), *parts])
+        return place
 
     def _guard(self, guard: Guard) -> int:
         place = self._guards.get(guard)
@@ -96,11 +114,17 @@ class _Writer:
             self.guards.append([guard.text, guard.facts, literals])
         return place
 
-    def _specs(self, specs: Iterable[WitnessSpec]) -> Data:
-        return [
-            [self._definition(spec.definition), spec.functions, self._edges(spec.edges), self._edges(spec.hanging)]
-            for spec in specs
-        ]
+    def _places(self, specs: Iterable[WitnessSpec]) -> list[int]:
+        return [self._spec(spec) for spec in specs]
+
+    def _spec(self, spec: WitnessSpec) -> int:
+        key = spec_key(spec)
+        place = self._specs.get(key)
+        if place is None:
+            place = self._specs[key] = len(self.specs)
+            edges, hanging = self._edges(spec.edges), self._edges(spec.hanging)
+            self.specs.append([self._definition(spec.definition), spec.functions, edges, hanging])
+        return place
 
     def _edges(self, edges: Iterable[tuple[Definition, Definition]]) -> Data:
         return [[self._definition(upper), self._definition(lower)] for upper, lower in edges]
@@ -172,17 +196,13 @@ class _Skeleton:
 
 
 class GroupReader:
-    """Makes groups of data; equal skeletons, cases and facts of all that it reads are one object each."""
+    """Makes groups of data; equal definitions and cases of all that it reads are one object each."""
 
     def __init__(self) -> None:
         self._definitions: dict[int, Definition] = {}
         """Definitions by their keys, which are digests of their texts."""
-        self._skeletons: dict[str, _Skeleton] = {}
-        self._facts: dict[tuple[int, object], WitnessSpec] = {}
         self._cases: dict[str, tuple[Case, ...]] = {}
         self._joins: dict[tuple[object, ...], ValueJoin] = {}
-        self._trees: Mapping[int, Data] = {}
-        """Definitions of the data that is being read."""
 
     def read(self, data: Data, wanted: Container[str]) -> Iterator[tuple[str, GroupForm]]:
         """Yield the groups with a wanted name.
@@ -190,18 +210,15 @@ class GroupReader:
         Raises:
             ValueError, TypeError, LookupError: it is no data of groups.
         """
-        self._trees = {tree[0]: tree for tree in data["definitions"]}
-        skeletons: dict[int, _Skeleton] = {}
+        shared = _Shared(self, data)
         guards: dict[int | None, Guard | None] = {None: None}
         for name, place, cases, guarded, facts in data["groups"]:
             if name not in wanted:
                 continue
-            if place not in skeletons:
-                skeletons[place] = self._skeleton(data["skeletons"][place])
             for guard in guarded:
                 if guard not in guards:
                     guards[guard] = _guard(*data["guards"][guard])
-            known = skeletons[place]
+            known = shared.skeleton(place)
             group = Group(
                 known.instance,
                 self._cases_of(cases),
@@ -210,51 +227,7 @@ class GroupReader:
                 known.digests,
                 tuple([guards[guard] for guard in guarded]),
             )
-            yield name, GroupForm(group, known.channels, known.specs, tuple(map(self._fact, facts)))
-
-    def _skeleton(self, data: Data) -> _Skeleton:
-        name = repr(data)
-        found = self._skeletons.get(name)
-        if found is None:
-            instance, links, streams, digests, channels, specs = data
-            found = self._skeletons[name] = _Skeleton(
-                self._instance(*instance),
-                tuple(map(_pairs, links)),
-                tuple(streams),
-                _pairs(digests),
-                tuple(channels),
-                tuple([self._spec(*spec) for spec in specs]),
-            )
-        return found
-
-    def _instance(
-        self,
-        template: str,
-        variables: Data,
-        tree: Data,
-        joins: Data,
-        nodes: Data,
-        edges: Data,
-        results: Data,
-        links: Data,
-    ) -> Instance:
-        return Instance(
-            template,
-            tuple(variables),
-            _pairs(tree),
-            tuple([self._join(*join) for join in joins]),
-            tuple([OutputNode(block, var) for block, var in nodes]),
-            _pairs(edges),
-            tuple(results),
-            _pairs(links),
-        )
-
-    def _join(self, *parts: Data) -> ValueJoin:
-        found = self._joins.get(parts)
-        if found is None:
-            left, right, kind, fn_l, fn_r, f, add, op = parts
-            found = self._joins[parts] = ValueJoin(left, right, kind, fn_l, fn_r, Fraction(f), Fraction(add), op)
-        return found
+            yield name, GroupForm(group, known.channels, known.specs, tuple([shared.spec(fact) for fact in facts]))
 
     def _cases_of(self, data: Data) -> tuple[Case, ...]:
         name = repr(data)
@@ -263,27 +236,81 @@ class GroupReader:
             found = self._cases[name] = tuple([tuple([Bounds(*bounds) for bounds in case]) for case in data])
         return found
 
-    def _fact(self, data: Data) -> WitnessSpec:
-        definition, (function,), edges, hanging = data
-        key = definition, function
-        found = self._facts.get(key)
+    def join(self, *parts: Data) -> ValueJoin:
+        """Return a value join."""
+        found = self._joins.get(parts)
         if found is None:
-            found = self._facts[key] = self._spec(definition, [function], edges, hanging)
+            left, right, kind, fn_l, fn_r, f, add, op = parts
+            found = self._joins[parts] = ValueJoin(left, right, kind, fn_l, fn_r, _fraction(f), _fraction(add), op)
         return found
 
-    def _spec(self, definition: int, functions: Data, edges: Data, hanging: Data) -> WitnessSpec:
-        of = self._definition
-        sides = (tuple([(of(upper), of(lower)) for upper, lower in pairs]) for pairs in (edges, hanging))
-        return WitnessSpec(of(definition), tuple(functions), *sides)
-
-    def _definition(self, key: int) -> Definition:
+    def definition(self, trees: Mapping[int, Data], key: int) -> Definition:
+        """Return the definition with a key."""
         found = self._definitions.get(key)
         if found is None:
-            _, channel, steps, conditions = self._trees[key]
+            _, channel, steps, conditions = trees[key]
             found = self._definitions[key] = Definition(channel, _part(steps), _part(conditions))
             # The data has it as it was computed, and computing it again needs the whole text.
             found.__dict__["key"] = key
         return found
+
+
+class _Shared:
+    """Parts of some data that its groups share, made when they are asked for."""
+
+    def __init__(self, reader: GroupReader, data: Data) -> None:
+        self._reader = reader
+        self._trees: Mapping[int, Data] = {tree[0]: tree for tree in data["definitions"]}
+        self._skeleton_data: Sequence[Data] = data["skeletons"]
+        self._spec_data: Sequence[Data] = data["specs"]
+        self._skeletons: dict[int, _Skeleton] = {}
+        self._specs: dict[int, WitnessSpec] = {}
+
+    def skeleton(self, place: int) -> _Skeleton:
+        found = self._skeletons.get(place)
+        if found is None:
+            instance, links, streams, digests, channels, specs = self._skeleton_data[place]
+            found = self._skeletons[place] = _Skeleton(
+                self._instance(instance),
+                tuple(map(_pairs, links)),
+                tuple(streams),
+                _pairs(digests),
+                tuple(channels),
+                tuple(map(self.spec, specs)),
+            )
+        return found
+
+    def spec(self, place: int) -> WitnessSpec:
+        found = self._specs.get(place)
+        if found is None:
+            definition, functions, edges, hanging = self._spec_data[place]
+            sides = self._edges(edges), self._edges(hanging)
+            found = self._specs[place] = WitnessSpec(self._definition(definition), tuple(functions), *sides)
+        return found
+
+    def _edges(self, data: Data) -> tuple[tuple[Definition, Definition], ...]:
+        return tuple([(self._definition(upper), self._definition(lower)) for upper, lower in data])
+
+    def _definition(self, key: int) -> Definition:
+        return self._reader.definition(self._trees, key)
+
+    def _instance(self, data: Data) -> Instance:
+        template, variables, tree, joins, nodes, edges, results, links = data
+        return Instance(
+            template,
+            tuple(variables),
+            _pairs(tree),
+            tuple([self._reader.join(*join) for join in joins]),
+            tuple([OutputNode(block, var) for block, var in nodes]),
+            _pairs(edges),
+            tuple(results),
+            _pairs(links),
+        )
+
+
+@lru_cache(maxsize=1024)
+def _fraction(text: str) -> Fraction:
+    return Fraction(text)
 
 
 def _guard(text: str, facts: int, alternatives: Data) -> Guard:

@@ -21,8 +21,9 @@ from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.catalog.memberships import stored_memberships
 from xscl.catalog.records import ChannelInfo
 from xscl.language.facts import ChannelFacts
+from xscl.language.group_data import GroupForm
 from xscl.planning.group_forms import GroupForms
-from xscl.planning.subscribers import Chosen, Subscribers
+from xscl.planning.subscribers import Chosen, GroupText, Subscribers
 from xscl.templates.members import Membership
 from xscl.templates.plans import GroupChange, LiveGroup
 from xscl.templates.program import Program
@@ -122,17 +123,32 @@ class _Spec:
     """Engine that answers it: the walk of documents, or columns of rows; None: nobody asks."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
+class _Bundle:
+    """Specs that some groups ask for together."""
+
+    given: tuple[WitnessSpec, ...]
+    """Specs as the groups have them, by whose identity the bundle is known."""
+    specs: tuple[_Spec, ...]
+    groups: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PlannedGroup:
     """Group of the program."""
 
     channels: tuple[str, ...]
     facts: _Facts
     """Facts of the channels when the query was compiled."""
-    specs: tuple[_Spec, ...]
-    read: tuple[_Spec, ...]
+    asked: _Bundle
+    read: _Bundle
     """Specs of facts that its guards read."""
     group: Group
+
+    @property
+    def specs(self) -> tuple[_Spec, ...]:
+        """Specs of its variables."""
+        return self.asked.specs
 
     @property
     def values(self) -> frozenset[Value]:
@@ -143,18 +159,6 @@ class PlannedGroup:
             for key in (spec.spec.definition.key,)
             for name in spec.spec.functions
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Compiled:
-    """The part of a compiled query that the plan needs; the rest is many times as large."""
-
-    gid: int
-    iid: int
-    group: Group
-    channels: tuple[str, ...]
-    specs: dict[SpecKey, WitnessSpec]
-    facts: dict[SpecKey, WitnessSpec]
 
 
 class Planner:
@@ -194,6 +198,10 @@ class Planner:
         self._files = _Files(self._folder, self._program)
         self._specs: defaultdict[str, dict[int, dict[SpecKey, _Spec]]] = defaultdict(dict)
         """Specs by channel and definition."""
+        self._bundles: dict[int, _Bundle] = {}
+        """Bundles by the identity of the tuple that groups share."""
+        self._keys: dict[int, SpecKey] = {}
+        """Keys of specs by their identity, while groups are added that have them."""
         self._splits: dict[str, ChannelSplit] = {}
         """Splits by row channel."""
         self._changed: defaultdict[str, set[_Spec]] = defaultdict(set)
@@ -229,16 +237,9 @@ class Planner:
         stale = [gid for gid in self._waiting if gid in self._groups and not self._stays(gid)]
         missing = [gid for gid in self._waiting if gid in self._subscribers]
         missing = sorted(set(missing).intersection(stale) | {gid for gid in missing if gid not in self._groups})
-        shared: dict[SpecKey, WitnessSpec] = {}
         whole = self._chosen is None and not self._groups
         with collecting_later():
-            compiled = [
-                _Compiled(
-                    *(row.number, row.iid, form.group, form.channels),
-                    *(_shared(form.specs, shared), _shared(form.facts, shared)),
-                )
-                for row, form in self._forms.of(self._subscribers.texts(connection, missing), self._facts, whole=whole)
-            ]
+            compiled = self._forms.of(self._subscribers.texts(connection, missing), facts, whole=whole)
             self._memberships |= memberships
             self._change(stale, compiled, memberships)
             self._split(row_shapes(channels))
@@ -271,7 +272,9 @@ class Planner:
         known = self._groups[gid]
         return gid in self._subscribers and known.facts == self._facts_of(known.channels)
 
-    def _change(self, stale: list[int], compiled: list[_Compiled], memberships: Mapping[int, Membership]) -> None:
+    def _change(
+        self, stale: list[int], compiled: list[tuple[GroupText, GroupForm]], memberships: Mapping[int, Membership]
+    ) -> None:
         """Bring the program up to date with the groups that wait."""
 
         def span(gid: int, group: Group) -> tuple[int, int, int]:
@@ -279,7 +282,7 @@ class Planner:
             first, last, newest = self._subscribers.span(gid)
             return first, last, newest if group.crosses else -1
 
-        new = {made.gid for made in compiled}
+        new = {row.number for row, _ in compiled}
         spans = []
         for gid in self._waiting.difference(stale, new):
             if gid in self._groups:
@@ -287,25 +290,45 @@ class Planner:
                 if (live.first, live.last, live.newest) != span(gid, live.group):
                     spans.append((gid, *span(gid, live.group)))
         added = []
-        for made in compiled:
-            first, last, newest = span(made.gid, made.group)
-            added.append(LiveGroup(made.gid, made.iid, made.group, first, last, made.channels, newest))
+        for row, made in compiled:
+            first, last, newest = span(row.number, made.group)
+            added.append(LiveGroup(row.number, row.iid, made.group, first, last, made.channels, newest))
         change = GroupChange(tuple(sorted(stale)), tuple(added), tuple(sorted(spans)), tuple(memberships.items()))
         if len(change):
             self._files.program.change(change)
         # Those that come first, so that what they share with those that go stays.
         gone = [self._groups.pop(gid) for gid in stale]
-        for made in compiled:
-            used, read = (
-                tuple(self._use(key, spec) for key, spec in specs.items()) for specs in (made.specs, made.facts)
-            )
-            self._groups[made.gid] = PlannedGroup(made.channels, self._facts_of(made.channels), used, read, made.group)
+        facts = {channels: self._facts_of(channels) for channels in {made.channels for _, made in compiled}}
+        for row, made in compiled:
+            asked, read = self._bundle(made.specs), self._bundle(made.facts)
+            live = self._program.groups[row.number]
+            self._groups[row.number] = PlannedGroup(made.channels, facts[made.channels], asked, read, live.group)
+        self._keys.clear()
         for known in gone:
-            for spec in (*known.specs, *known.read):
-                self._release(spec)
+            self._let_go(known.asked)
+            self._let_go(known.read)
         self._waiting.clear()
 
     # -- specs -------------------------------------------------------------------------------------------------
+
+    def _bundle(self, given: tuple[WitnessSpec, ...]) -> _Bundle:
+        """Return the bundle of some specs, for one more group."""
+        found = self._bundles.get(id(given))
+        if found is None:
+            keys = self._keys
+            used = {keys.get(id(spec)) or keys.setdefault(id(spec), spec_key(spec)): spec for spec in given}
+            found = _Bundle(given, tuple([self._use(key, spec) for key, spec in used.items()]))
+            self._bundles[id(given)] = found
+        found.groups += 1
+        return found
+
+    def _let_go(self, bundle: _Bundle) -> None:
+        """Note that a group has gone that asked for a bundle."""
+        bundle.groups -= 1
+        if not bundle.groups:
+            del self._bundles[id(bundle.given)]
+            for spec in bundle.specs:
+                self._release(spec)
 
     def _use(self, key: SpecKey, spec: WitnessSpec) -> _Spec:
         known = self._specs[spec.definition.channel].setdefault(spec.definition.key, {})
@@ -371,8 +394,3 @@ class Planner:
         if way == "walk":
             self._files.walked.add(spec.key, spec.spec)
         spec.way = way
-
-
-def _shared(specs: Iterable[WitnessSpec], known: dict[SpecKey, WitnessSpec]) -> dict[SpecKey, WitnessSpec]:
-    """Specs by their keys, each once in all that are ``known``."""
-    return {key: known.setdefault(key, spec) for spec in specs for key in (spec_key(spec),)}
