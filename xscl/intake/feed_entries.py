@@ -154,6 +154,8 @@ def _taken_already(chunk: Chunk, document: FeedDocument, found: Identified, feed
     if stream is not None:
         # Whether the stream gets what only others have is decided event by event.
         mine &= EVENT_IDS.c.membership.in_(chunk.memberships.of_stream(stream.number))
+    # What other feeds of this transaction have brought counts as what earlier ones have.
+    chunk.write_ids()
     for some in in_parts(sorted(names)):
         part = EVENT_IDS.c.base.in_(some)
         for row in chunk.connection.execute(sa.select(EVENT_IDS.c.base, EVENT_IDS.c.digest).where(mine, part)):

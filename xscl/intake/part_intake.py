@@ -362,7 +362,6 @@ def _take_event_piece(chunk: Chunk, states: FeedStates, piece: EventPiece) -> No
                 take_feed(chunk, states, feed.document, feed.entries)
         else:
             take_events(chunk, [item for item in run if not isinstance(item, CheckedFeed)])
-        chunk.write_ids()
 
 
 def _decided(wave: _Wave, chunk: Chunk, spans: Sequence[tuple[int, str]]) -> Iterator[_Writing]:
