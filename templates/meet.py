@@ -61,6 +61,17 @@ class _Spans(NamedTuple):
     end: Int64s
 
 
+class _Slices(NamedTuple):
+    """Slices of new rows, and of the rows of another run that have their values."""
+
+    new_left: Bools
+    """Whether the new rows are the left ones."""
+    of_new: Int64s
+    of_old: Int64s
+    edge: Int64s
+    """The place of the edge in the table."""
+
+
 class _Met(NamedTuple):
     """Pairs of rows with one matched edge each."""
 
@@ -114,23 +125,20 @@ class Meeting:
 
     def _spans_of(self, other: RunView, number: int) -> _Spans:
         new, table = self.new.run, self.table
-        parts = [_no_spans()]
-        for new_left, of_new, of_old, edge in self._slices_met(other):
-            begin, end = new.slice_starts[of_new], new.slice_starts[of_new + 1]
-            row, which = gather(begin, end - begin)
-            edge, ts = edge[which], new.ts[row]
-            lo, hi = (table.lo[edge], table.hi[edge]) if new_left else (-table.hi[edge], -table.lo[edge])
-            begin, end = other.within(of_old[which], ts + lo, ts + hi)
-            kept = begin < end
-            of_run = np.full(int(kept.sum()), number, dtype=np.int32)
-            left = np.full(len(of_run), new_left)
-            parts.append(_Spans(table.numbers[edge[kept]], left, row[kept], of_run, begin[kept], end[kept]))
-        return stacked(parts)
+        met = stacked(list(self._slices_met(other)))
+        if not len(met.edge):
+            return _no_spans()
+        begin, end = new.slice_starts[met.of_new], new.slice_starts[met.of_new + 1]
+        row, which = gather(begin, end - begin)
+        edge, left, ts = met.edge[which], met.new_left[which], new.ts[row]
+        lo, hi = np.where(left, (table.lo[edge], table.hi[edge]), (-table.hi[edge], -table.lo[edge]))
+        begin, end = other.within(met.of_old[which], ts + lo, ts + hi)
+        kept = begin < end
+        of_run = np.full(int(kept.sum()), number, dtype=np.int32)
+        return _Spans(table.numbers[edge[kept]], left[kept], row[kept], of_run, begin[kept], end[kept])
 
-    def _slices_met(self, other: RunView) -> Iterator[tuple[bool, Int64s, Int64s, Int64s]]:
-        """Tell whether new rows are the left ones; and their slices, those of the run that they meet, places of
-        edges.
-        """
+    def _slices_met(self, other: RunView) -> Iterator[_Slices]:
+        """Yield the slices of new rows with those of another run that they meet."""
         new, run, table = self.new.run, other.run, self.table
         mine, value = equal_values(new, run)
         first, second = new.value_slices, run.value_slices
@@ -150,14 +158,16 @@ class Meeting:
             wanted = value[of[of_new]] << KEY_BITS | local
             met = np.minimum(np.searchsorted(run.slice_codes, wanted), len(run.slice_codes) - 1)
             some = np.flatnonzero((local >= 0) & (run.slice_codes[met] == wanted)) if len(met) else met
-            yield new_left, slices[of_new[some]], met[some], place[some]
+            yield _slices(new_left, slices[of_new[some]], met[some], place[some])
             # Every slice of a value with every slice of the same value: as many as it has variables, whatever the rows.
             every = np.flatnonzero(~by_edge[of])
+            if not len(every):
+                continue
             met, back = gather(second[value[of[every]]], count_old[of[every]])
             of_new = slices[every[back]]
             key_new, key_old = keys[every[back]], other.keys[run.slice_keys(met)]
             some, place = table.lookup(*((key_new, key_old) if new_left else (key_old, key_new)))
-            yield new_left, of_new[some], met[some], place
+            yield _slices(new_left, of_new[some], met[some], place)
 
     def _chunks(self, spans: _Spans) -> Iterator[_Spans]:
         """Spans with a bounded number of pairs; those of one new document stay together, and so does every pair."""
@@ -177,7 +187,8 @@ class Meeting:
         """Return the pairs of rows of some spans, without those of versions of one item."""
         parts = []
         mine = self.new.run
-        for number, other in enumerate(self.others):
+        for number in np.flatnonzero(np.bincount(spans.run, minlength=1)).tolist() or [0]:
+            other = self.others[number]
             of = take(spans, spans.run == number)
             run = other.run
             old, span = gather(of.begin, of.end - of.begin)
@@ -360,6 +371,10 @@ class Meeting:
 def _no_spans() -> _Spans:
     none, few = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
     return _Spans(few, np.empty(0, dtype=np.bool_), none, few, none, none)
+
+
+def _slices(new_left: bool, of_new: Int64s, of_old: Int64s, edge: Int64s) -> _Slices:
+    return _Slices(np.full(len(edge), new_left), of_new, of_old, edge)
 
 
 def _asked(edges: Int32s, verified: Mapping[int, tuple[int, ...]]) -> tuple[Int64s, Int64s]:

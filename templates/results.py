@@ -77,6 +77,8 @@ Refusal = Literal["matches", "steps", "rout", "links"]
 of its rows of R_out or of a link."""
 _FEW_PAIRS = 1_000_000
 """Pairs that are brought together with others in one file."""
+_FEW_WAITING = 10_000
+"""Pairs for which no file of their own is made."""
 _MOST_WAITING = 8_000_000
 """Pairs that wait in memory."""
 _WRITERS = 2
@@ -292,13 +294,14 @@ class ResultColumns:
     def write(self) -> Path | None:
         """Write all there is as Parquet files of the folder and return it; None if there is nothing.
 
-        Files of pairs lack the columns that pairs do not have.
+        Files of pairs lack the columns that pairs do not have.  A few pairs stand with the rest: a file costs more.
         """
         assert self._folder is not None
-        self._write_pairs(self._folder)
-        for number, batch in enumerate(self.take()):
+        if self._files or self._waiting > _FEW_WAITING:
+            self._write_pairs(self._folder)
+        if rest := list(self.take()):
             self._folder.mkdir(parents=True, exist_ok=True)
-            pq.write_table(pa.Table.from_batches([batch]), self._folder / f"rest-{number}.parquet", **PAGE_CHECKSUMS)
+            pq.write_table(pa.Table.from_batches(rest), self._folder / "rest.parquet", **PAGE_CHECKSUMS)
             self._files += 1
         return self._folder if self._files else None
 

@@ -177,6 +177,8 @@ class Run:
         """
         place, known = self.places_of(docs)
         here = np.flatnonzero(known & (keys >= 0))
+        if not len(here):
+            return here, here
         wanted = place[here] << KEY_BITS | keys[here]
         begin = np.searchsorted(self.document_codes, wanted, side="left")
         counts = np.searchsorted(self.document_codes, wanted, side="right") - begin

@@ -21,7 +21,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 
@@ -35,7 +34,7 @@ from xscl.store.compaction import neighbours, tier_of
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
 from xscl.store.inventory import changed_elsewhere, removed_unless_named
-from xscl.store.parquet import checked_dataset
+from xscl.store.parquet import read_columns
 from xscl.templates.results import RESULT_SCHEMA
 
 __all__ = ["ResultFolder", "ResultUpkeep"]
@@ -167,12 +166,9 @@ class ResultUpkeep:
     def _merge(self, inputs: Sequence[ResultFolder], kept: Mapping[str, int]) -> None:
         """Write what is left of some folders into one."""
         home = self._home
-        wanted = ds.field("relation").isin([*_MEANING, "docs"])
-        tables = [
-            checked_dataset(home.results([folder.path]), RESULT_SCHEMA).to_table(filter=wanted) for folder in inputs
-        ]
-        rows = pa.concat_tables(tables)
-        del tables
+        files = home.results([folder.path for folder in inputs])
+        rows = pa.concat_tables(read_columns(file, RESULT_SCHEMA, RESULT_SCHEMA.names) for file in files)
+        rows = rows.filter(pc.is_in(rows.column("relation"), pa.array([*_MEANING, "docs"])))
         of_docs = pc.equal(rows.column("relation"), "docs")
         docs, meant = rows.filter(of_docs), rows.filter(pc.invert(of_docs))
         facts: _Facts | None = None
