@@ -51,8 +51,10 @@ def fact_columns(known: FactVariables, parts: Sequence[Facts]) -> tuple[Int64s, 
     documents, numbers = (np.concatenate(column) for column in zip(*parts, strict=True))
     _, of_row = np.unique(known.rows, return_inverse=True)
     rows, facts = int(of_row.max(initial=0)) + 1, len(known.facts)
-    # One number for each tells the row and then the fact, so that one plain sort brings all into order.
-    codes = np.sort((documents * rows + of_row[numbers]) * facts + numbers)
+    # One number for each tells the row and then the fact, so that a plain sort brings all into order, if it has to.
+    codes = (documents * rows + of_row[numbers]) * facts + numbers
+    if (codes[1:] < codes[:-1]).any():
+        codes = np.sort(codes)
     row, number = codes // facts, codes % facts
     starts = np.flatnonzero(np.diff(row, prepend=-1))
     variables = known.facts[number]
