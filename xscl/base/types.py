@@ -199,7 +199,8 @@ def to_micros(value: int | float | Decimal | str | datetime) -> int:
         raise ValueError("a boolean is not a time")
     if isinstance(value, (int, float, Decimal)):
         seconds = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-        if not seconds.is_finite() or not _FIRST <= seconds * 1_000_000 <= _LAST:
+        # A product with the largest exponents would overflow.
+        if not seconds.is_finite() or abs(seconds) > _LAST or not _FIRST <= seconds * 1_000_000 <= _LAST:
             raise ValueError(f"{value} seconds since the epoch is not in the years 1 to 9999")
         return int((seconds * 1_000_000).to_integral_value())
     if isinstance(value, str):

@@ -96,6 +96,9 @@ async def push(
     get one made of the Idempotency-Key and their line, so a push that is repeated with its key adds nothing.
     """
     kind = (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
+    packed = request.headers.get("content-encoding", "identity")
+    if packed != "identity":
+        raise Refused(415, "XSCL_MEDIA_TYPE", f"the body is packed ({packed})", hint="send it as it is")
     body = await request.body()
     # Names what the push brought, in ids of rows and in the relation ``rejected``.
     source = f"push-{uuid.uuid4().hex}"

@@ -30,7 +30,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
-        self._service = service
+        self.service = service
         self.ended_by: int | None = None
         """Signal that told it to end."""
 
@@ -54,7 +54,7 @@ class Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams, then everything else."""
-        await self._service.end_streams()
+        await self.service.end_streams()
         await super().shutdown(sockets)
 
 

@@ -1,0 +1,196 @@
+"""Queries, matches and the other calls over HTTP."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx2
+import pytest
+from http_service import SAME, SETTINGS, XML, Running, events, running
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def push(client: httpx2.Client, id_: str, body: str, ts: int) -> float:
+    response = client.post("/v1/channels/S/events", content=body, headers=XML, params={"id": id_, "ts": ts})
+    assert response.json()["taken"] == 1
+    return time.monotonic()
+
+
+def test_registering_listing_and_dropping(client: httpx2.Client) -> None:
+    made = client.post("/v1/queries", json={"name": "one", "text": SAME})
+    assert (made.status_code, made.headers["location"]) == (201, "/v1/queries/one")
+    shown = client.get("/v1/queries/one").json()
+    assert (shown["owner"], shown["state"], shown["text"]) == ("adminer", "live", SAME)
+    again = client.post("/v1/queries", json={"name": "one", "text": SAME})
+    assert (again.status_code, again.json()["type"]) == (409, "urn:xscl:problem:XSCL_NAME_TAKEN")
+    explained = client.get("/v1/queries/one/explain").json()
+    assert explained["template"] == shown["template"]
+    assert client.get(f"/v1/templates/{shown['template']}").json()["examples"] == ["one"]
+    assert [each["template"] for each in client.get("/v1/templates").json()["templates"]] == [shown["template"]]
+    assert client.delete("/v1/queries/one").status_code == 204
+    gone = client.get("/v1/queries/one")
+    assert (gone.status_code, gone.json()["type"]) == (404, "urn:xscl:problem:XSCL_QUERY_NOT_FOUND")
+
+
+def test_a_refused_text_has_its_place(client: httpx2.Client) -> None:
+    text = "S//book->b[./author->a]\nFOLLOWED {a=c, 7 days} S//blog->g[./author->c]"
+    for path in ("/v1/queries", "/v1/queries/validate"):
+        refused = client.post(path, json={"name": "bad", "text": text})
+        found = refused.json()
+        assert (refused.status_code, found["type"]) == (422, "urn:xscl:problem:XSCL_SYNTAX")
+        assert (found["line"], found["column"]) == (2, 10)
+        assert found["caret"] == "FOLLOWED {a=c, 7 days} S//blog->g[./author->c]\n         ^"
+
+
+def test_validating_registers_nothing(client: httpx2.Client) -> None:
+    found = client.post("/v1/queries/validate", json={"text": SAME}).json()
+    assert found["channels"] == ["S"]
+    assert client.get("/v1/queries", params={"like": "once*"}).json() == {"queries": [], "after": None}
+
+
+def test_many_queries_and_pages(client: httpx2.Client) -> None:
+    given = [{"name": f"page{n}", "text": SAME.replace("7 days", f"{n + 1} days")} for n in range(7)]
+    found = client.post("/v1/queries/bulk", json={"queries": [*given, {"name": "page7", "text": "(nonsense"}]}).json()
+    assert (found["taken"], found["refused"]) == (7, 1)
+    assert found["outcomes"][7]["problem"]["type"] == "urn:xscl:problem:XSCL_SYNTAX"
+    names, after = [], None
+    while True:
+        page = client.get("/v1/queries", params={"like": "page*", "limit": 3, **({"after": after} if after else {})})
+        names += [each["name"] for each in page.json()["queries"]]
+        after = page.json()["after"]
+        if after is None:
+            break
+    assert names == [f"page{n}" for n in range(7)]
+    script = "".join(f"DROP QUERY page{n};\n" for n in range(7))
+    assert client.post("/v1/queries/bulk", json={"script": script}).json()["taken"] == 7
+
+
+def test_all_or_none(client: httpx2.Client) -> None:
+    given = [{"name": "good", "text": SAME}, {"name": "bad", "text": "(nonsense"}]
+    found = client.post("/v1/queries/bulk", json={"queries": given, "atomic": True}).json()
+    assert found["taken"] == 0
+    assert client.get("/v1/queries/good").status_code == 404
+
+
+def test_matches_come_live_and_streams_go_on(served: Running) -> None:
+    with served.client() as client, served.client("read") as reader:
+        client.post("/v1/queries", json={"name": "live", "text": SAME})
+        with reader.stream("GET", "/v1/queries/live/matches/stream") as stream:
+            found = events(stream)
+            push(client, "b1", "<book><author>A</author></book>", 1)
+            pushed = push(client, "g1", "<blog><author>A</author></blog>", 2)
+            first = next(found)
+            assert time.monotonic() - pushed < 5  # tells a stream that waits for its next comment from one that is told
+        assert first["event"] == "match"
+        assert [each["id"] for each in first["data"]["events"]] == ["b1", "g1"]
+        push(client, "g2", "<blog><author>A</author></blog>", 3)
+        served.settled()
+        with reader.stream(
+            "GET", "/v1/queries/live/matches/stream", headers={"last-event-id": first["id"]}
+        ) as stream:  # fmt: skip
+            second = next(events(stream))
+        assert [each["id"] for each in second["data"]["events"]] == ["b1", "g2"]
+        page = reader.get("/v1/queries/live/matches", params={"limit": 1}).json()
+        assert [each["cursor"] for each in page["matches"]] == [first["id"]] == [page["cursor"]]
+        page = reader.get("/v1/matches", params={"after": page["cursor"]}).json()
+        assert [each["match"] for each in page["matches"]] == [second["data"]["match"]]
+        end = reader.get("/v1/queries/live/matches", params={"after": page["cursor"]}).json()
+        assert end == {"matches": [], "cursor": page["cursor"]}
+        one = reader.get(f"/v1/matches/{second['data']['match'][:12]}").json()
+        assert one["match"] == second["data"]["match"]
+        assert reader.get("/v1/matches/zzz").status_code == 404
+        client.delete("/v1/queries/live")
+        assert len(reader.get("/v1/queries/live/matches").json()["matches"]) == 2
+
+
+def test_streams_and_pages_that_are_refused(client: httpx2.Client) -> None:
+    for path in ("/v1/queries/none/matches", "/v1/queries/none/matches/stream"):
+        assert client.get(path).json()["type"] == "urn:xscl:problem:XSCL_QUERY_NOT_FOUND"
+    for path in ("/v1/matches", "/v1/matches/stream"):
+        assert client.get(path, params={"after": "c1;drop"}).json()["type"] == "urn:xscl:problem:XSCL_BAD_CURSOR"
+
+
+def test_channels(client: httpx2.Client) -> None:
+    new = {"name": "readings", "kind": "rows", "columns": "room string, temp double", "lateness": "1 h"}
+    assert client.post("/v1/channels", json=new).status_code == 201
+    found = {each["channel"]: each for each in client.get("/v1/channels").json()["channels"]}
+    assert found["readings"]["schema"] == "room string, temp double"
+    assert client.post("/v1/channels", json=new).status_code == 409
+    assert client.post("/v1/channels", json={**new, "name": "r2", "columns": "room nothing"}).status_code == 400
+    assert client.delete("/v1/channels/readings").status_code == 204
+    assert client.delete("/v1/channels/readings").status_code == 404
+
+
+def test_feeds(client: httpx2.Client) -> None:
+    assert client.post("/v1/feeds", json={"url": "https://example.org/a.xml", "interval": "30 min"}).status_code == 201
+    assert client.post("/v1/feeds", json={"url": "https://example.org/a.xml"}).status_code == 409
+    assert client.post("/v1/feeds", json={"url": "http://127.0.0.1/a.xml"}).status_code == 403
+    assert client.post("/v1/feeds", json={"url": "file:///etc/passwd"}).status_code == 400
+    opml = '<opml version="2.0"><body><outline type="rss" xmlUrl="https://example.org/b.xml" text="b"/></body></opml>'
+    found = client.post("/v1/feeds/import", content=opml, headers={"content-type": "text/x-opml"}).json()
+    assert [each["action"] for each in found["feeds"]] == ["added"]
+    listed = [each["feed"] for each in client.get("/v1/feeds").json()["feeds"]]
+    assert listed == ["https://example.org/a.xml", "https://example.org/b.xml"]
+    assert client.post("/v1/feeds/fetch", json={"urls": ["https://example.org/c.xml"]}).status_code == 404
+    for url in listed:
+        assert client.delete("/v1/feeds", params={"url": url}).status_code == 204
+
+
+def test_batches_stats_and_figures(served: Running, client: httpx2.Client) -> None:
+    push(client, "figures", "<book><author>Z</author></book>", 9)
+    served.settled()
+    last = client.get("/v1/batches", params={"limit": 1000}).json()["batches"][-1]
+    assert client.get("/v1/batches", params={"after": last["batch"] - 1}).json()["batches"] == [last]
+    stats = client.get("/v1/stats").json()
+    assert (stats["lag"], stats["running"], stats["problem"]) == (0, True, None)
+    figures = dict(line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines() if not line.startswith("#"))
+    assert float(figures["xscl_lag_places"]) == 0
+    assert float(figures["xscl_engine_running"]) == 1
+    assert float(figures['xscl_pushed_events_total{outcome="taken"}']) >= 1
+    assert float(figures["xscl_batches_total"]) >= 1
+
+
+def test_health(served: Running) -> None:
+    with served.client(None) as client:
+        assert client.get("/healthz").json() == {"status": "alive"}
+        assert client.get("/readyz").json() == {"status": "ready"}
+
+
+@pytest.mark.parametrize("path", ["/v1/nothing", "/v1/queries/a/b/c", "/v1"])
+def test_calls_that_do_not_exist(client: httpx2.Client, path: str) -> None:
+    found = client.get(path)
+    assert (found.status_code, found.json()["type"]) == (404, "urn:xscl:problem:XSCL_NO_SUCH_CALL")
+
+
+def test_methods_that_do_not_exist(client: httpx2.Client) -> None:
+    found = client.put("/v1/queries")
+    assert (found.status_code, found.json()["type"]) == (405, "urn:xscl:problem:XSCL_BAD_METHOD")
+    assert found.headers["allow"]
+
+
+@pytest.mark.parametrize(
+    "body", ["", "{", "[]", '{"name": 1}', '{"text": ""}', '{"text": "\\ud800"}', '{"name": "n", "text": null}']
+)
+def test_bodies_that_do_not_fit(client: httpx2.Client, body: str) -> None:
+    found = client.post("/v1/queries", content=body, headers={"content-type": "application/json"})
+    assert found.status_code == 422
+    assert found.headers["content-type"] == "application/problem+json"
+
+
+def test_sql(tmp_path: Path, spark: SparkSession) -> None:
+    with running(tmp_path / "home", SETTINGS, spark) as served, served.client() as client:
+        client.post("/v1/queries", json={"name": "q", "text": SAME})
+        push(client, "b1", "<book><author>A</author></book>", 1)
+        push(client, "g1", "<blog><author>A</author></blog>", 2)
+        served.settled()
+        found = client.post("/v1/sql", json={"sql": "SELECT qid, qid, ts_max FROM matches"}).json()
+        assert [each["name"] for each in found["columns"]] == ["qid", "qid", "ts_max"]
+        assert (found["rows"], found["more"]) == ([["q", "q", 2_000_000]], False)
+        cut = client.post("/v1/sql", json={"sql": "SELECT id FROM ch_s", "limit": 1}).json()
+        assert (len(cut["rows"]), cut["more"]) == (1, True)
+        refused = client.post("/v1/sql", json={"sql": "DROP TABLE x"})
+        assert (refused.status_code, refused.json()["type"]) == (422, "urn:xscl:problem:XSCL_SQL")
