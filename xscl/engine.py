@@ -116,6 +116,7 @@ class Engine:
         self._driver = Driver(settings)
         self._upkeep = Upkeep(home, self._planner)
         self._lock = threading.Lock()
+        self._spark_lock = threading.Lock()
         self._run_lock = RunLock(home.root)
         self._is_tidy = False
 
@@ -174,13 +175,15 @@ class Engine:
     @property
     def spark(self) -> SparkSession:
         """The Spark session, started on first use, and anew if its Java has ended or its server no longer knows it."""
-        if self._spark is not None and not self._is_given and session_has_ended(self._spark):
-            forget_session(self._spark)
-            self._spark = None
-        if self._spark is None:
-            self._spark = start_session(self._session_options)
-            register_sources(self._spark)
-        return self._spark
+        with self._spark_lock:
+            if self._spark is not None and not self._is_given and session_has_ended(self._spark):
+                forget_session(self._spark)
+                self._spark = None
+            if self._spark is None:
+                started = start_session(self._session_options)
+                register_sources(started)
+                self._spark = started
+            return self._spark
 
     # -- channels and queries ----------------------------------------------------------------------------------
 

@@ -116,19 +116,27 @@ def test_bodies_over_the_limit(tmp_path: Path) -> None:
 
 
 def test_rates_and_streams(tmp_path: Path) -> None:
-    settings = replace(SETTINGS, requests_per_s=5, streams=1)
+    settings = replace(SETTINGS, requests_per_s=2, streams=1)
     with running(tmp_path / "home", settings) as served, served.client("read") as client:
         with client.stream("GET", "/v1/matches/stream") as stream:
             lines = stream.iter_lines()  # the stream is closed with it
             next(lines)
             refused = client.get("/v1/matches/stream")
             assert refusal(refused) == (429, "XSCL_TOO_MANY_STREAMS")
-        found = [client.get("/v1/queries") for _ in range(20)]
-        late = next(response for response in found if response.status_code == 429)
+        answers = (client.get("/v1/queries") for _ in range(200))
+        late = next(response for response in answers if response.status_code == 429)
         assert refusal(late) == (429, "XSCL_TOO_MANY_REQUESTS")
         assert int(late.headers["retry-after"]) >= 1
         with served.client("write") as other:
             assert other.get("/v1/queries").status_code == 403  # tokens have rates of their own
+
+
+def test_guesses_are_slowed_down(tmp_path: Path) -> None:
+    with running(tmp_path / "home", SETTINGS) as served, served.client(None) as client, served.client("read") as known:
+        answers = (client.get("/v1/queries", headers={"authorization": f"Bearer xscl_{n}"}) for n in range(200))
+        late = next(response for response in answers if response.status_code != 401)
+        assert refusal(late) == (429, "XSCL_TOO_MANY_REQUESTS")
+        assert known.get("/healthz").status_code == 200
 
 
 def test_a_rate_by_the_clock() -> None:

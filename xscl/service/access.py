@@ -35,6 +35,8 @@ _HEADERS = (
     ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
     ("Cache-Control", "no-store"),
 )
+_GUESSES_PER_S = 10.0
+"""Calls without a token that is known, a second, of one address."""
 _HOLDERS = 10_000
 """Holders and addresses whose rate is remembered."""
 
@@ -55,8 +57,8 @@ class _Rates:
         self._clock = clock
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
-    def wait_s(self, who: str) -> float:
-        """Count a request; return 0, or the seconds after which the next one is welcome."""
+    def wait_s(self, who: str, *, count: bool = True) -> float:
+        """Count a request, or look only; return 0, or the seconds after which the next one is welcome."""
         now, most = self._clock(), 2 * self._per_s
         bucket = self._buckets.pop(who, None) or _Bucket(most, now)
         self._buckets[who] = bucket
@@ -66,7 +68,7 @@ class _Rates:
         bucket.at = now
         if bucket.left < 1:
             return (1 - bucket.left) / self._per_s
-        bucket.left -= 1
+        bucket.left -= count
         return 0.0
 
 
@@ -102,6 +104,7 @@ class Gate:
         self._service = service
         self._log = log
         self._rates = _Rates(service.settings.requests_per_s)
+        self._guesses = _Rates(_GUESSES_PER_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
@@ -141,18 +144,18 @@ class Gate:
         if not self._service.settings.auth:
             _check_local(headers)
         elif scope["path"] not in OPEN_PATHS:
-            # Guesses are counted by address, before the catalogue is asked.
-            self._count(f"from {client}")
-            scope["xscl.holder"] = await self._holder(headers.get("authorization", ""))
+            # Whoever has guessed often is refused before the catalogue is asked.
+            if wait_s := self._guesses.wait_s(client, count=False):
+                raise _too_many(f"more than {_GUESSES_PER_S:g} unknown tokens a second came from {client}", wait_s)
+            try:
+                scope["xscl.holder"] = await self._holder(headers.get("authorization", ""))
+            except Refused:
+                self._guesses.wait_s(client)
+                raise
             who = f"token {scope['xscl.holder'].name}"
-        self._count(who)
-
-    def _count(self, who: str) -> None:
         if wait_s := self._rates.wait_s(who):
             most = self._service.settings.requests_per_s
-            raise Refused(
-                429, "XSCL_TOO_MANY_REQUESTS", f"more than {most:g} requests a second came {who}", after_s=wait_s
-            )
+            raise _too_many(f"{who} sends more than {most:g} requests a second", wait_s)
 
     async def _holder(self, given: str) -> Token:
         scheme, _, text = given.partition(" ")
@@ -190,6 +193,10 @@ class Gate:
 
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
+
+
+def _too_many(told: str, wait_s: float) -> Refused:
+    return Refused(429, "XSCL_TOO_MANY_REQUESTS", told, after_s=wait_s)
 
 
 def _check_local(headers: Headers) -> None:

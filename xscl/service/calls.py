@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, Security
 from fastapi.security import HTTPBearer
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from xscl.catalog.tokens import Token
 from xscl.service.access import needs
 from xscl.service.problems import PROBLEM_TYPE
 from xscl.service.runtime import Service
 
-__all__ = ["BEARER", "Admin", "Limit", "Name", "Problem", "Reader", "Running", "Writer", "problems"]
+__all__ = ["BEARER", "Admin", "Body", "Limit", "Name", "Problem", "Reader", "Running", "Writer", "problems"]
 
 BEARER = Security(HTTPBearer(auto_error=False, description="A token of 'xscl token add'."))
 
@@ -32,6 +32,12 @@ Admin = Annotated[Token, Depends(needs("admin"))]
 
 Name = Annotated[str, Path(max_length=200, description="A name.")]
 Limit = Annotated[int, Query(ge=1, le=1_000, description="Entries of the page at most.")]
+
+
+class Body(BaseModel):
+    """Body of a request: members have the types that are described, and no others are there."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
 
 
 class Problem(BaseModel):

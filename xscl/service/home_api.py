@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from xscl.answers.channel_listing import channel_rows
@@ -19,7 +19,7 @@ from xscl.catalog.subscriptions import add_feed, drop_feed, import_outlines, par
 from xscl.ingest.opml import read_opml
 from xscl.registry.channels import ChannelOptions
 from xscl.registry.query_list import count_queries
-from xscl.service.calls import Admin, Limit, Name, Reader, Running, problems
+from xscl.service.calls import Admin, Body, Limit, Name, Reader, Running, problems
 from xscl.service.problems import problem_of
 from xscl.service.runtime import Service
 
@@ -28,7 +28,7 @@ __all__ = ["router"]
 router = APIRouter(prefix="/v1", tags=["home"])
 
 
-class NewChannel(BaseModel):
+class NewChannel(Body):
     """A channel to make, or a stream of one."""
 
     name: str = Field(max_length=200)
@@ -39,7 +39,7 @@ class NewChannel(BaseModel):
     of: str | None = Field(None, max_length=200, description="Channel of which this is a stream.")
 
 
-class NewFeed(BaseModel):
+class NewFeed(Body):
     """A feed to subscribe to."""
 
     url: str = Field(max_length=4_000)
@@ -48,7 +48,7 @@ class NewFeed(BaseModel):
     folder: str | None = Field(None, max_length=400)
 
 
-class Fetch(BaseModel):
+class Fetch(Body):
     """Feeds to ask now."""
 
     urls: list[str] = Field([], max_length=1_000, description="Only these, also before they are due.")

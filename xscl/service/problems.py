@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
+from starlette.routing import compile_path
 
 from xscl.base.errors import CatalogError, DocumentError, EngineError, QueryError, XsclError
 from xscl.base.system_errors import FAULTS, PASSES
@@ -109,6 +110,8 @@ def add_handlers(app: FastAPI) -> None:
         condition = _OWN_WORDS.get(error.status_code, "XSCL_BAD_REQUEST")
         response = answer(problem(error.status_code, condition, f"{request.method} {request.url.path}: {error.detail}"))
         response.headers.update(error.headers or {})
+        if error.status_code == 405:
+            response.headers["allow"] = ", ".join(sorted(_methods(app, request)))
         return response
 
     @app.exception_handler(Exception)
@@ -116,3 +119,11 @@ def add_handlers(app: FastAPI) -> None:
         tell("".join(traceback.format_exception(error)).rstrip("\n"))
         told = "the service failed; its log has the details"
         return answer(problem(500, "XSCL_INTERNAL", told))
+
+
+def _methods(app: FastAPI, request: Request) -> set[str]:
+    """Return the methods of the calls at the path of a request; of several descriptions the one with fewest names."""
+    schema = app.openapi()["paths"]
+    fitting = [path for path in schema if compile_path(path)[0].match(request.url.path)]
+    nearest = min(fitting, key=lambda path: path.count("{"), default=None)
+    return {method.upper() for method in schema.get(nearest, ())}

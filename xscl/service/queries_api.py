@@ -13,7 +13,7 @@ from xscl.base.types import QueryOutcome
 from xscl.catalog.queries import read_query
 from xscl.catalog.records import QueryInfo
 from xscl.registry.query_list import QueryFilter, list_queries, state_facts
-from xscl.service.calls import Limit, Name, Reader, Running, Writer, problems
+from xscl.service.calls import Body, Limit, Name, Reader, Running, Writer, problems
 from xscl.service.problems import problem_of
 
 __all__ = ["router"]
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/v1/queries", tags=["queries"])
 _MAX_TEXT = 1_000_000
 
 
-class NewQuery(BaseModel):
+class NewQuery(Body):
     """A query to register."""
 
     name: str | None = Field(None, max_length=200, description="Its name; by default the text's, or one that is given.")
@@ -46,7 +46,7 @@ class Validated(BaseModel):
     notes: list[str]
 
 
-class ManyQueries(BaseModel):
+class ManyQueries(Body):
     """Queries to register together, as a list or as a script of statements."""
 
     queries: list[NewQuery] = Field([], max_length=100_000)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 
 from xscl.answers.sql_views import sql_errors
 from xscl.base.errors import EngineError
-from xscl.service.calls import Reader, Running, problems
+from xscl.service.calls import Body, Reader, Running, problems
 from xscl.service.problems import Refused
 from xscl.service.runtime import Service
 
@@ -29,7 +29,7 @@ _AT_ONCE = 4
 _turns = threading.BoundedSemaphore(_AT_ONCE)
 
 
-class Statement(BaseModel):
+class Statement(Body):
     """A statement that reads."""
 
     sql: str = Field(min_length=1, max_length=100_000)

@@ -52,6 +52,7 @@ def test_times(value: int | float | Decimal | str | datetime, micros: int) -> No
         (float("-inf"), "not in the years 1 to 9999"),
         (1e18, "not in the years 1 to 9999"),
         (10**400, "not in the years 1 to 9999"),
+        (Decimal("1e999999"), "not in the years 1 to 9999"),
         (Decimal("NaN"), "not in the years 1 to 9999"),
         (True, "boolean"),
     ],
