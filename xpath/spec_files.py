@@ -1,4 +1,4 @@
-"""The versions of what stage 1 is asked, as files by which automata in other processes are kept up to date.
+"""The versions of what stage 1 is asked: an automaton here, and files by which those of other processes follow.
 
 A version is written as what it adds to the one before and takes away (``xscl.base.versioned_files``).
 """
@@ -6,8 +6,9 @@ A version is written as what it adds to the one before and takes away (``xscl.ba
 from __future__ import annotations
 
 import gc
+from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from xscl.base.versioned_files import VersionFiles, load_version
@@ -37,14 +38,32 @@ class SpecChange:
     removed: tuple[WitnessSpec, ...] = ()
 
 
+@dataclass(slots=True)
+class _Since:
+    """Specs that have come and gone since some moment."""
+
+    added: dict[SpecKey, WitnessSpec] = field(default_factory=dict)
+    removed: dict[SpecKey, WitnessSpec] = field(default_factory=dict)
+
+    def add(self, key: SpecKey, spec: WitnessSpec) -> None:
+        if self.removed.pop(key, None) is None:
+            self.added[key] = spec
+
+    def remove(self, key: SpecKey, spec: WitnessSpec) -> None:
+        if self.added.pop(key, None) is None:
+            self.removed[key] = spec
+
+
 class SpecFiles:
     """The specs, and their versions as files."""
 
     def __init__(self, name: str) -> None:
         self._asked: dict[SpecKey, WitnessSpec] = {}
-        self._added: dict[SpecKey, WitnessSpec] = {}
+        self._unwritten = _Since()
         """Since the last version."""
-        self._removed: dict[SpecKey, WitnessSpec] = {}
+        self._unread = _Since()
+        """Since the automaton was asked for."""
+        self._automaton: Automaton | None = None
         self._files = VersionFiles(name)
 
     def __len__(self) -> int:
@@ -53,14 +72,26 @@ class SpecFiles:
     def add(self, key: SpecKey, spec: WitnessSpec) -> None:
         """Ask for one more, which is not asked for."""
         self._asked[key] = spec
-        if self._removed.pop(key, None) is None:
-            self._added[key] = spec
+        self._unwritten.add(key, spec)
+        self._unread.add(key, spec)
 
     def remove(self, key: SpecKey) -> None:
         """Remove a spec."""
         spec = self._asked.pop(key)
-        if self._added.pop(key, None) is None:
-            self._removed[key] = spec
+        self._unwritten.remove(key, spec)
+        self._unread.remove(key, spec)
+
+    def automaton(self) -> Automaton:
+        """Return the automaton of what is asked now; it changes with that, and is made when it is first asked for."""
+        changes, self._unread = self._unread, _Since()
+        automaton, self._automaton = self._automaton or Automaton(), None
+        try:
+            apply_change(automaton, SpecChange(None, tuple(changes.added.values()), tuple(changes.removed.values())))
+        except BaseException:
+            self._unread = _Since(dict(self._asked))
+            raise
+        self._automaton = automaton
+        return automaton
 
     def version(self, specs: Iterable[WitnessSpec], folder: Path) -> Path:
         """Ask for these specs and no other: the file of that version."""
@@ -74,20 +105,23 @@ class SpecFiles:
 
     def written(self, folder: Path) -> Path:
         """Return the file of the version that asks for what is asked now; the one before if it asks for the same."""
-        changes = len(self._added) + len(self._removed)
+        waiting = self._unwritten
+        changes = len(waiting.added) + len(waiting.removed)
         if self._files.last is not None and not changes:
             return self._files.last
 
         def make(previous: str | None) -> SpecChange:
             if previous is None:
                 return SpecChange(None, tuple(self._asked.values()))
-            return SpecChange(previous, tuple(self._added.values()), tuple(self._removed.values()))
+            return SpecChange(previous, tuple(waiting.added.values()), tuple(waiting.removed.values()))
 
         path = self._files.write(folder, make, changes=changes, size=len(self._asked))
-        self._added, self._removed = {}, {}
+        self._unwritten = _Since()
         return path
 
 
+_spared: deque[bool] = deque(maxlen=1)
+"""Whether the collector was kept from an automaton, which may be garbage by now."""
 _automata: dict[str, Automaton] = {}
 """The automata of this process by the file of their version."""
 
@@ -110,8 +144,9 @@ def apply_change(automaton: Automaton, change: SpecChange) -> None:
     # again and again while they are made, and at every full collection ever after.
     many = len(change.added) > _MANY
     if many:
-        gc.unfreeze()  # automata that are not kept any more are garbage, and full of cycles
-        gc.collect()
+        if _spared:
+            gc.unfreeze()  # automata that are not kept any more are garbage, and full of cycles
+            gc.collect()
         gc.disable()
     try:
         for spec in change.removed:
@@ -121,4 +156,5 @@ def apply_change(automaton: Automaton, change: SpecChange) -> None:
     finally:
         if many:
             gc.freeze()
+            _spared.append(True)
             gc.enable()

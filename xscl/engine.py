@@ -31,6 +31,7 @@ from xscl.batches.ranges import next_batch
 from xscl.batches.report import BatchReport
 from xscl.batches.run_handle import RunHandle
 from xscl.catalog.intake_order import read_last_places
+from xscl.catalog.kept_groups import KeptGroups
 from xscl.catalog.quotas import Quotas, read_quotas, set_quotas
 from xscl.catalog.records import QueryInfo
 from xscl.ingest.reading import DEFAULT_READING, Reading
@@ -106,7 +107,7 @@ class Engine:
     ) -> None:
         self._home = home
         self._session_options = session_options
-        self._registry = Registry(home.catalog, ChannelNames(home.root))
+        self._registry = Registry(home.catalog, ChannelNames(home.root), KeptGroups(home.folder("programs")))
         self._is_closed = False
         self._spark = spark
         self._is_given = spark is not None

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["collecting_later"]
+__all__ = ["collecting_later", "spare_collector"]
 
 
 @contextmanager
@@ -19,3 +19,8 @@ def collecting_later() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def spare_collector() -> None:
+    """Keep the collector from all that there is: millions of objects that stay, and hardly one of them garbage."""
+    gc.freeze()

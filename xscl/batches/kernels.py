@@ -53,7 +53,7 @@ class QueryFiles:
 def kernels_of(plan: Plan, finder: Finder) -> Kernels:
     """Return the kernels for a plan of this process."""
     finder.take(plan.program)
-    return Kernels(lambda: load_automaton(str(plan.specs_path)), lambda: plan.matchers, finder)
+    return Kernels(plan.automaton, lambda: plan.matchers, finder)
 
 
 def loaded_kernels(files: QueryFiles) -> Kernels:

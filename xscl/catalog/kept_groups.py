@@ -20,10 +20,12 @@ from xscl.base.version import VERSION
 from xscl.language.facts import ChannelFacts
 from xscl.language.group_data import GroupForm, GroupReader, groups_data
 
-__all__ = ["FILE", "KeptGroups", "group_name"]
+__all__ = ["FEW", "FILE", "KeptGroups", "group_name"]
 
 FILE = "compiled.jsonl"
 """Name of the file in a home's folder ``programs``."""
+FEW = 100
+"""Groups that are sooner compiled than looked for in the file, or written to it."""
 _DIGEST = 32
 """Hexadecimal digits of a line's digest."""
 _PARTS = ("xpath", "templates", "language")

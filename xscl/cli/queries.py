@@ -130,12 +130,13 @@ def query_load(
 
     Example: xscl query load queries.xscl --atomic
     """
+    from xscl.catalog.kept_groups import KeptGroups
     from xscl.registry.channel_names import ChannelNames
     from xscl.registry.registry import Registry
 
     text = read_text(file)
     opened = at.open()
-    registry = Registry(opened.catalog, ChannelNames(opened.root))
+    registry = Registry(opened.catalog, ChannelNames(opened.root), KeptGroups(opened.folder("programs")))
     try:
         outcomes = registry.load(text, owner=owner, strict=strict, atomic=atomic)
     except KeyboardInterrupt:

@@ -4,4 +4,5 @@
 * ``planner``: The requests of the live queries, compiled once, kept up to date as queries come and go, and written
   for workers on demand
 * ``subscribers``: The groups whose subscribers see events of a range, kept up to date by reading changes
+* ``worker_files``: Files of a plan for workers, in a folder that goes with the process
 """

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from xscl.catalog.kept_groups import KeptGroups, group_name
+from xscl.catalog.kept_groups import FEW, KeptGroups, group_name
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import GROUPS
 from xscl.language.compile import compile_query
@@ -19,9 +19,6 @@ from xscl.planning.subscribers import GroupText
 
 __all__ = ["GroupForms"]
 
-_FEW = 100
-"""Groups that are sooner compiled than looked for in a file."""
-
 Facts = Mapping[str, ChannelFacts]
 
 
@@ -30,21 +27,29 @@ class GroupForms:
 
     def __init__(self, folder: Path) -> None:
         self._kept = KeptGroups(folder)
+        self._new: list[tuple[str, GroupForm]] = []
+        """Groups that were compiled a few at a time, and are not kept yet."""
 
     def of(self, rows: Sequence[GroupText], facts: Facts, *, whole: bool) -> list[tuple[GroupText, GroupForm]]:
         """Return what some groups are compiled to, by their numbers; ``whole``: there are no others."""
         return sorted(self._of(rows, facts, whole=whole), key=lambda each: each[0].number)
 
     def _of(self, rows: Sequence[GroupText], facts: Facts, *, whole: bool) -> Iterable[tuple[GroupText, GroupForm]]:
-        if len(rows) <= _FEW:
-            return _compiled(rows, facts)
         names = _names(rows, facts)
+        if len(rows) <= FEW:
+            few = list(_compiled(rows, facts))
+            name_of = {row.number: name for row, name in zip(rows, names, strict=True)}
+            self._new += [(name_of[row.number], form) for row, form in few]
+            if len(self._new) > FEW:
+                self._kept.add(self._new)
+                self._new = []
+            return few
         kept, entries = self._kept.read(set(names))
         found = [(row, kept[name]) for row, name in zip(rows, names, strict=True) if name in kept]
         name_of = {row.number: name for row, name in zip(rows, names, strict=True)}
         new = list(_compiled([row for row, name in zip(rows, names, strict=True) if name not in kept], facts))
         # What nobody asks for any more goes when it is more than all the rest.
-        if whole and entries > 2 * len(kept) + _FEW:
+        if whole and entries > 2 * len(kept) + FEW:
             self._kept.replace([(name_of[row.number], form) for row, form in (*found, *new)])
         else:
             self._kept.add([(name_of[row.number], form) for row, form in new])

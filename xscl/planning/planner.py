@@ -4,7 +4,6 @@ demand.
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +12,8 @@ from typing import Literal
 
 from sqlalchemy.engine import Connection
 
-from xscl.base.collecting import collecting_later
+from xscl.base.collecting import collecting_later, spare_collector
 from xscl.base.mixed import label
-from xscl.base.temporary import hold_folder, let_folder_go
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.catalog.memberships import stored_memberships
@@ -24,21 +22,22 @@ from xscl.language.facts import ChannelFacts
 from xscl.language.group_data import GroupForm
 from xscl.planning.group_forms import GroupForms
 from xscl.planning.subscribers import Chosen, GroupText, Subscribers
+from xscl.planning.worker_files import WorkerFiles
 from xscl.templates.members import Membership
 from xscl.templates.plans import GroupChange, LiveGroup
 from xscl.templates.program import Program
-from xscl.templates.program_files import ProgramFiles
 from xscl.templates.program_guards import guard_set
 from xscl.templates.retention import ReachBuilder
 from xscl.templates.template import Group
+from xscl.xpath.automaton import Automaton
 from xscl.xpath.relational import ChannelSplit, RowShape
-from xscl.xpath.row_files import RowFiles
 from xscl.xpath.row_witness import RowMatcher
-from xscl.xpath.spec_files import SpecFiles
 from xscl.xpath.states import SpecKey, WitnessSpec, spec_digests, spec_key
 
 __all__ = ["Plan", "PlannedGroup", "Planner", "Value", "row_shapes"]
 
+_MANY = 1_000
+"""Groups after which the collector is spared what is planned."""
 _Facts = tuple[ChannelFacts | None, ...]
 Value = tuple[int, str | None, str]
 """Variable and function of a witness row, None for a row without a value; and the names of guards (``guard_set``)."""
@@ -62,12 +61,16 @@ class Plan:
     asking: Callable[[Collection[int]], Mapping[int, Sequence[int]]]
     """The groups of some digests of specs (``spec_digests``)."""
     groups: Mapping[int, PlannedGroup]
-    _files: _Files
+    _files: WorkerFiles
 
     @property
     def specs_path(self) -> Path:
         """Write the specs that walks of documents answer, and walks of rows where columns do not."""
         return self._files.walked.written(self._files.folder)
+
+    def automaton(self) -> Automaton:
+        """Return what walks documents for those specs, in this process."""
+        return self._files.walked.automaton()
 
     @property
     def rows_path(self) -> Path:
@@ -87,26 +90,6 @@ def row_shapes(channels: Mapping[str, ChannelInfo]) -> dict[str, RowShape]:
         for name, channel in channels.items()
         if channel.schema is not None
     }
-
-
-class _Files:
-    """The files for workers, in a folder that is made for the first of them."""
-
-    def __init__(self, parent: Path, program: Program) -> None:
-        self.walked = SpecFiles("walked")
-        self.program = ProgramFiles(program)
-        self.rows = RowFiles()
-        self._path = parent / uuid.uuid4().hex
-
-    @property
-    def folder(self) -> Path:
-        if not self._path.exists():
-            self._path.mkdir()
-            hold_folder(self._path)
-        return self._path
-
-    def remove(self) -> None:
-        let_folder_go(self._path)
 
 
 _Way = Literal["walk", "columns"]
@@ -195,7 +178,7 @@ class Planner:
         self._waiting: set[int] = set()
         """Groups that may have changed since the program was changed last."""
         self._program = Program()
-        self._files = _Files(self._folder, self._program)
+        self._files = WorkerFiles(self._folder, self._program)
         self._specs: defaultdict[str, dict[int, dict[SpecKey, _Spec]]] = defaultdict(dict)
         """Specs by channel and definition."""
         self._bundles: dict[int, _Bundle] = {}
@@ -243,6 +226,8 @@ class Planner:
             self._memberships |= memberships
             self._change(stale, compiled, memberships)
             self._split(row_shapes(channels))
+            if len(compiled) > _MANY:
+                spare_collector()
         return self._plan if self._groups else None
 
     def variables(self) -> tuple[set[int], int]:

@@ -65,6 +65,8 @@ class Loading:
         self.known = known
         self.new = Known()
         """Rows that this transaction has found or made; to be learnt when it is committed."""
+        self.made: list[tuple[str, str, CompiledQuery]] = []
+        """(text, namespaces as JSON, what they are compiled to) of the groups that it has made."""
         self._waiting: list[_Waiting] = []
         self._taken: dict[str, bool] = {}
         """Whether a name is taken, of the names that were looked up."""
@@ -191,6 +193,7 @@ class Loading:
             firsts.setdefault(one.prepared.compiled.group.key, one)
         numbers = self._numbers(GROUPS.c.key, GROUPS.c.gid, firsts, self.known.groups, self.new.groups)
         made = [one for key, one in firsts.items() if key not in numbers]
+        self.made += [(one.text, one.namespaces, one.prepared.compiled) for one in made]
         if made:
             instances = self._put_instances([one.prepared.compiled for one in made])
             last = self.connection.scalar(sa.select(sa.func.max(GROUPS.c.gid))) or 0

@@ -18,11 +18,13 @@ from xscl.base.failpoints import step
 from xscl.base.types import QueryName, QueryOutcome, is_name, now_micros, require_name, to_micros
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.intake_order import read_last_places
+from xscl.catalog.kept_groups import FEW, KeptGroups, group_name
 from xscl.catalog.queries import drop_query
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import NEVER
 from xscl.language.compile import CompiledQuery
 from xscl.language.constructor import NO_CHARACTER
+from xscl.language.group_data import GroupForm
 from xscl.language.statements import RawStatement, namespaces_json, one_query, raw_statements
 from xscl.registry.channel_names import ChannelNames
 from xscl.registry.loading import query_digest
@@ -41,9 +43,16 @@ T = TypeVar("T")
 class Registry:
     """Registers and drops queries of one catalogue."""
 
-    def __init__(self, catalog: Catalog, names: ChannelNames | None = None) -> None:
-        """``names`` knows the documents of channels, for notes; without it notes speak of columns only."""
+    def __init__(self, catalog: Catalog, names: ChannelNames | None = None, kept: KeptGroups | None = None) -> None:
+        """Begin.
+
+        Args:
+            catalog: gets the queries.
+            names: knows the documents of channels, for notes; without it notes speak of columns only.
+            kept: gets what many texts are compiled to.
+        """
         self.catalog = catalog
+        self._kept = kept
         self.names = names
         self.memory = Memory()
 
@@ -201,6 +210,8 @@ class Registry:
             step("register.commit")
         step("register.committed")
         self.memory.known.learn(work.loading.new)
+        if self._kept is not None and len(work.loading.made) > FEW:
+            self._kept.add([_named(work, *made) for made in work.loading.made])
 
     def _many(
         self,
@@ -230,6 +241,13 @@ class Registry:
         except _Undone:
             outcomes = [outcome if not outcome.ok else _undone(outcome) for outcome in outcomes]
         return outcomes
+
+
+def _named(work: Registrations, text: str, namespaces: str, compiled: CompiledQuery) -> tuple[str, GroupForm]:
+    """Return what a group of a transaction is compiled to, and the name under which it is kept."""
+    known = [(channel, work.facts.get(channel)) for channel in sorted(compiled.read)]
+    form = GroupForm(compiled.group, compiled.channels, compiled.specs, compiled.facts)
+    return group_name(text, namespaces, known), form
 
 
 class _Undone(Exception):

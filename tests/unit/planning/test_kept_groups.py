@@ -12,11 +12,12 @@ import sqlalchemy as sa
 from xscl.base.types import Event
 from xscl.bench.workload import require_all
 from xscl.catalog import kept_groups
-from xscl.catalog.kept_groups import FILE
+from xscl.catalog.kept_groups import FILE, KeptGroups
 from xscl.catalog.tables import GROUPS, NEVER
 from xscl.engine import Engine, connect
 from xscl.planning import group_forms
 from xscl.planning.planner import Plan, Planner
+from xscl.registry import registry as registering
 from xscl.registry.channels import add_channel
 from xscl.registry.registry import Registry
 from xscl.store.home import Home, init_home
@@ -35,7 +36,7 @@ TEXTS = [
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few groups are kept like many."""
-    monkeypatch.setattr(group_forms, "_FEW", 0)
+    monkeypatch.setattr(group_forms, "FEW", 0)
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ class Opened:
         with monkeypatch.context() as patch:
             patch.setattr(group_forms, "_compiled", counted)
             if not keeps:
-                patch.setattr(group_forms, "_FEW", 1 << 30)
+                patch.setattr(group_forms, "FEW", 1 << 30)
             plan = planner.plan(1, NEVER - 1)
         assert plan is not None
         self.said = said(plan)
@@ -173,6 +174,33 @@ def test_queries_come_and_go_between_starts(home: Home, monkeypatch: pytest.Monk
     assert len(opened.compiled) == 1
     assert opened.said == Opened(home, monkeypatch, keeps=False).said
     assert max(sizes) < 8 * sizes[0], "groups that nobody asks for go"
+
+
+def test_registration_keeps_what_it_compiles(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registering, "FEW", 1)
+    registry = Registry(home.catalog, kept=KeptGroups(home.folder("programs")))
+    texts = [
+        "U/a->x[./k = 1] JOIN {x = y, 1 h} T/c->y",
+        "DECLARE NAMESPACE p = 'urn:p'; U//p:a",
+        "R/n->x JOIN {x = y} U/c->y",
+    ]
+    require_all(registry.register_many(texts))
+    registry.register("U//alone")
+    opened = Opened(home, monkeypatch)
+    assert sorted(opened.compiled) == sorted({*TEXTS, "U//alone"})
+    assert opened.said == Opened(home, monkeypatch, keeps=False).said
+
+
+def test_groups_that_come_one_by_one_are_kept_together(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    Opened(home, monkeypatch)
+    monkeypatch.setattr(group_forms, "FEW", 2)
+    planner, registry = Planner(home.catalog, home.folder("programs")), Registry(home.catalog)
+    assert planner.plan(1, NEVER - 1) is not None
+    for at in range(4):
+        registry.register(f"U//a{at}")
+        assert planner.plan(2 + at, NEVER - 1) is not None
+    planner.close()
+    assert Opened(home, monkeypatch).compiled == ["U//a3"]
 
 
 def test_a_home_that_cannot_be_written_is_planned_all_the_same(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

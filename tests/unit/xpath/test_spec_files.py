@@ -122,3 +122,21 @@ def test_automata_that_are_not_kept_leave_nothing_behind(tmp_path: Path, monkeyp
     # One more than are kept may wait for the next large change.
     assert left() - before <= (spec_files._MOST_KEPT + 1) * (count + 1)
     gc.unfreeze()
+
+
+def test_an_automaton_here_changes_with_what_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = specs(60)
+    files = SpecFiles("specs")
+    for version in (asked[:40], asked[1:42], asked[5:30], asked[:60]):
+        path = files.version(version, tmp_path)
+        here = files.automaton()
+        assert files.automaton() is here
+        assert found(here) == found(load_automaton(str(path))) == found(Automaton(version))
+        assert here.size().states == Automaton(version).size().states
+    # One that could not be brought up to date is made anew.
+    files.version(asked[:10], tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(spec_files, "apply_change", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            files.automaton()
+    assert found(files.automaton()) == found(Automaton(asked[:10]))
