@@ -310,6 +310,13 @@ def test_registration_does_without_spark() -> None:
     assert not {"pyspark", "matplotlib"} & set(loaded)
 
 
+def test_an_engine_does_without_spark_and_the_network() -> None:
+    """``xscl eval`` and ``xscl run`` start faster by half a second."""
+    loaded = run("import sys, xscl.engine; print(*sys.modules)").split()
+    assert "xscl.batches.batch" in loaded
+    assert not {"pyspark", "sqlglot", "httpx2"} & set(loaded)
+
+
 LISTINGS = [[noun, "list"] for noun in ("channel", "feed", "query", "late", "template")] + [["stats"]]
 
 

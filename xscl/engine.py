@@ -1,4 +1,7 @@
-"""The library's face: ``connect`` gives an engine on a home."""
+"""The library's face: ``connect`` gives an engine on a home.
+
+Modules that load Spark, Spark's SQL or the network are imported by what needs them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,6 @@ from xscl.answers.ask_once import Answer, query_once
 from xscl.answers.data_sources import register_sources
 from xscl.answers.match_listing import ALL_MATCHES, Listing, MatchListing, list_matches
 from xscl.answers.match_reader import named_queries
-from xscl.answers.sql_views import channel_frame, matches_frame, sql_session
 from xscl.base.durations import parse_duration
 from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
@@ -40,8 +42,6 @@ from xscl.intake.data_frames import frame_texts
 from xscl.intake.frame_intake import is_spark_frame, take_frame
 from xscl.intake.inputs import follow_paths, paths_in, records_of, take_sql_table
 from xscl.intake.intake import Intake, IntakeReport
-from xscl.intake.jdbc import take_jdbc_table
-from xscl.intake.polling import DEFAULT_POLL_SETTINGS, PollReport, PollSettings, poll
 from xscl.intake.where import take_files
 from xscl.planning.planner import Planner
 from xscl.registry.channel_names import ChannelNames
@@ -59,6 +59,8 @@ from xscl.upkeep.upkeep import Upkeep
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+
+    from xscl.intake.polling import PollReport, PollSettings
 
 __all__ = ["Engine", "RunHandle", "connect"]
 
@@ -402,6 +404,8 @@ class Engine:
             DocumentError: its rows do not fit the channel as a whole.
         """
         reading = with_fields(Reading(channel), options)
+        from xscl.intake.jdbc import take_jdbc_table
+
         return take_jdbc_table(
             Intake(self.home, strict=strict), self.spark, url, table, key=key, reading=reading, properties=properties
         )
@@ -436,7 +440,7 @@ class Engine:
         urls: Sequence[str] | None = None,
         *,
         everything: bool = False,
-        settings: PollSettings = DEFAULT_POLL_SETTINGS,
+        settings: PollSettings | None = None,
     ) -> PollReport:
         """Ask the subscribed feeds that are due, and take in what is new.
 
@@ -448,7 +452,9 @@ class Engine:
         Raises:
             CatalogError: one of ``urls`` is not subscribed, or another process polls the home's feeds.
         """
-        return poll(self.home, urls=urls, everything=everything, settings=settings)
+        from xscl.intake.polling import DEFAULT_POLL_SETTINGS, poll
+
+        return poll(self.home, urls=urls, everything=everything, settings=settings or DEFAULT_POLL_SETTINGS)
 
     def ingest_stream(
         self,
@@ -640,6 +646,8 @@ class Engine:
         begin, end = time_bound("since", since), time_bound("until", until)
         if query is not None:
             named_queries(self.home, query)
+        from xscl.answers.sql_views import matches_frame
+
         return matches_frame(self.home, self.spark, query, begin, end)
 
     def channel_df(
@@ -663,6 +671,8 @@ class Engine:
             EngineError: ``XSCL_BAD_OPTION``: a bound is no time.
         """
         begin, end = time_bound("since", since), time_bound("until", until)
+        from xscl.answers.sql_views import channel_frame
+
         return channel_frame(self.home, self.spark, name, begin, end)
 
     def sql(self, statement: str, /, **frames: object) -> DataFrame:
@@ -679,4 +689,6 @@ class Engine:
                 ``XSCL_BAD_OPTION``: a frame is no table, or has the name of a relation of the home.
         """
         caller = self.spark if self._is_given else None
+        from xscl.answers.sql_views import sql_session
+
         return sql_session(self.home, self.spark, statement, frames=frames, caller=caller)

@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from xscl.base.errors import EngineError, XsclError
 from xscl.base.system_errors import file_fault, spark_reason, worker_fault
@@ -36,6 +35,9 @@ from xscl.store.results import stored_matches
 from xscl.store.state_files import Kind
 from xscl.store.watermarks import EventTimes, channel_clocks, event_times, next_watermarks
 from xscl.templates.runs import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["Attempt", "Found", "begun", "whole"]
 
@@ -185,6 +187,8 @@ def whole(batch: Attempt) -> Iterator[None]:
 
 def _named(error: BaseException, home: Home, span: BatchRange) -> XsclError | None:
     """Return what to tell of a failure of Spark; None for other failures."""
+    from pyspark.errors import PySparkException  # few batches need Spark
+
     in_spark = isinstance(error, (PySparkException, Py4JError))
     if (in_spark or isinstance(error, OSError)) and spark_has_gone(error):
         return EngineError(

@@ -11,8 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
@@ -35,6 +34,9 @@ from xscl.catalog.queries import end_dropped, mark_filled
 from xscl.store.event_retention import move_held
 from xscl.store.home import Home
 from xscl.store.join_state import commit_state
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["process_batch"]
 

@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.failpoints import step
@@ -55,6 +54,9 @@ from xscl.templates.results import ResultColumns, origin_of
 from xscl.templates.run_files import open_run
 from xscl.templates.run_rows import merged_run, rows_of_run
 from xscl.templates.runs import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["BatchWork", "levels"]
 

@@ -27,7 +27,6 @@ from xscl.intake.part_pieces import PartTerms, Piece, checked_records
 from xscl.intake.report import IntakeReport
 from xscl.intake.row_columns import check_columns
 from xscl.intake.rows import CHUNK_ROWS
-from xscl.intake.task_faults import named_task_faults
 from xscl.spark.places import OnSpark, slots_of
 
 if TYPE_CHECKING:
@@ -77,6 +76,8 @@ def take_frame(intake: Intake, frame: DataFrame, reading: Reading) -> IntakeRepo
     session = frame.sparkSession
     place = OnSpark(lambda: session, slots_of(session))
     source = _Partitions(frame, reading, f"row-{uuid.uuid4().hex}", documents)
+    from xscl.intake.task_faults import named_task_faults  # which loads Spark
+
     with named_task_faults(intake.home.root), work_folder(intake) as folder:
         take_wave(intake, source, [], place, folder, report)
     return report

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
-from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["Jobs"]
 
@@ -30,6 +33,10 @@ class Jobs:
     @property
     def _counts(self) -> bool:
         # Spark Connect has no context.
+        if self._spark is None:
+            return False
+        from pyspark.sql import SparkSession  # only where a session is
+
         return type(self._spark) is SparkSession and hasattr(self._spark, "sparkContext")
 
     def count(self) -> int | None:
