@@ -16,7 +16,7 @@ from xscl.xpath.column_chunk import Beside, Bools, ColumnChunk
 from xscl.xpath.fact_rows import Facts, FactVariables
 from xscl.xpath.nodes import DOCUMENT
 from xscl.xpath.path_moves import NO_TEMPLATE, PathMoves
-from xscl.xpath.runs import Int64s, gather
+from xscl.xpath.runs import Int64s, gather, order_of
 from xscl.xpath.states import Branch
 from xscl.xpath.witness_columns import Visits
 
@@ -98,7 +98,7 @@ class ChunkVisits:
         left |= self._sums(every, sizes) > chains.MAX_VALUE_CHARACTERS
         self.left = left
         """Documents that ask for more than rows of templates, or for very many; they have no visits here."""
-        order = np.argsort(every.document, kind="stable")
+        order = order_of(every.document, len(left))
         order = order[~left[every.document[order]]]
         self._found = _Found(every.at(order), which[order], begin[order])
         self._bounds = np.searchsorted(every.document[order], np.arange(len(left) + 1))

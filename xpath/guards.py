@@ -19,7 +19,8 @@ FREE = 0
 class Guards:
     """The sets of conditions that nodes of one test are asked for, each with a number, in one predicate index a test.
 
-    So each node is looked up once, whatever the number of states that ask for conditions on it.
+    So each node is looked up once, whatever the number of states that ask for conditions on it.  The indexes are for
+    walks: sets wait to be filed until a document is walked.
     """
 
     def __init__(self) -> None:
@@ -30,6 +31,8 @@ class Guards:
         self._tests: Counter[int] = Counter()
         """Number of tests under which each set is asked for."""
         self._indexes: dict[int, PredicateIndex[int]] = {}
+        self._waiting: dict[int, dict[int, None]] = {}
+        """Sets of each test that are still to be filed."""
         self._next = FREE + 1
 
     def number(self, conditions: tuple[Condition, ...]) -> int | None:
@@ -49,7 +52,7 @@ class Guards:
         self._uses[test, guard] += 1
         if self._uses[test, guard] == 1:
             self._tests[guard] += 1
-            self._indexes.setdefault(test, PredicateIndex()).add(conditions, guard)
+            self._waiting.setdefault(test, {})[guard] = None
         return guard
 
     def remove(self, test: int, guard: int) -> None:
@@ -59,13 +62,29 @@ class Guards:
         self._uses[test, guard] -= 1
         if not self._uses[test, guard]:
             del self._uses[test, guard]
-            self._indexes[test].remove(guard)
-            if not self._indexes[test]:
-                del self._indexes[test]
+            self._take_out(test, guard)
             self._tests[guard] -= 1
             if not self._tests[guard]:
                 del self._tests[guard]
                 del self._numbers[self._conditions.pop(guard)]
+
+    def _take_out(self, test: int, guard: int) -> None:
+        waiting = self._waiting.get(test, {})
+        if guard in waiting:
+            del waiting[guard]
+            return
+        self._indexes[test].remove(guard)
+        if not self._indexes[test]:
+            del self._indexes[test]
+
+    def _filed(self, test: int) -> PredicateIndex[int] | None:
+        """Return the index of a test with all its sets; None: it has none."""
+        waiting = self._waiting.pop(test, None)
+        if waiting:
+            index = self._indexes.setdefault(test, PredicateIndex())
+            for guard in waiting:
+                index.add(self._conditions[guard], guard)
+        return self._indexes.get(test)
 
     def __len__(self) -> int:
         return len(self._conditions)
@@ -84,7 +103,7 @@ class Guards:
             return {guard for guard, conditions in held_of if all(holds(each, node, memo) for each in conditions)}
         held: set[int] = set()
         for test in tests:
-            index = self._indexes.get(test)
+            index = self._filed(test)
             if index:
                 held |= index.satisfied(node, memo)
         return held

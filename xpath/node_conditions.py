@@ -49,7 +49,7 @@ from xscl.xpath.pattern import (
     Truth,
     exists_chain,
 )
-from xscl.xpath.runs import Int64s
+from xscl.xpath.runs import Int64s, order_of
 from xscl.xpath.span_index import SpanIndex
 
 __all__ = ["NodeConditions", "TooManyPairs"]
@@ -141,7 +141,7 @@ class NodeConditions:
         if not places:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         place, number = np.concatenate(places), np.concatenate(numbers)
-        order = np.argsort(place, kind="stable")
+        order = order_of(place, len(rows))
         return place[order], number[order]
 
     def combined(self, values: Sequence[tuple[str, ...]]) -> tuple[Int64s, Int64s]:

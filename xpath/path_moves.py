@@ -39,12 +39,13 @@ class PathMoves:
     def guarded_states(self, automaton: Automaton, documents: int) -> GuardedStates | None:
         """Return the guarded states for so many documents; None while it is sooner to walk these.
 
-        A change of the specs makes them anew.
+        A change of the specs makes them anew; sets of conditions that came or went change what is known of the others
+        not.
         """
         trie = automaton.trie
         self._walked += documents
         if self._guarded is None or self._guarded.changes != trie.changes:
-            if self._walked < min(len(trie.guards), _WORTH):
+            if self._guarded is not None and self._walked < min(len(trie.guards), _WORTH):
                 return None
             self._guarded, self._walked = GuardedStates(trie, self._guards), 0
         return self._guarded

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Int64s", "distinct", "each_once", "gather", "starts"]
+__all__ = ["Int64s", "distinct", "each_once", "gather", "order_of", "starts"]
 
 Int64s = npt.NDArray[np.int64]
 _Key = TypeVar("_Key", np.int64, np.uint64)
@@ -47,3 +47,14 @@ def each_once(keys: npt.NDArray[_Key]) -> npt.NDArray[_Key]:
     first = np.ones(len(rising), dtype=np.bool_)
     first[1:] = rising[1:] != rising[:-1]
     return rising[first]
+
+
+def order_of(numbers: Int64s, below: int) -> Int64s:
+    """Return the places of numbers in their order, equal ones as they stand; all are at least 0 and ``below``.
+
+    Short numbers are sorted by their digits.
+
+    >>> order_of(np.array([7, 2, 7, 0]), 8).tolist()
+    [3, 1, 0, 2]
+    """
+    return np.argsort(numbers.astype(np.uint16) if below <= 1 << 16 else numbers, kind="stable")

@@ -16,7 +16,7 @@ from xscl.xpath.column_conditions import Dimension, satisfies
 from xscl.xpath.formulas import Single
 from xscl.xpath.intervals import Reading
 from xscl.xpath.ranks import Constants
-from xscl.xpath.runs import Int64s, distinct, each_once, gather, starts
+from xscl.xpath.runs import Int64s, distinct, each_once, gather, order_of, starts
 from xscl.xpath.span_tables import Compiled, Ranked
 from xscl.xpath.span_words import Columns
 
@@ -143,7 +143,7 @@ class _Search:
         first = np.zeros(1, dtype=np.int64)
         return Ranked(
             rank,
-            np.argsort(rank, kind="stable"),
+            order_of(rank, count),
             np.concatenate([first, texts_below]),
             np.concatenate([first, rows_below]),
         )
@@ -162,9 +162,8 @@ class _Search:
         if column not in self._by_text:
             codes = self._codes(column)
             rows = self._rows(column)
-            small = codes.astype(np.uint16) if len(rows) <= 1 << 16 else codes  # sorted by their digits
             begin = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
-            order = np.argsort(small, kind="stable")
+            order = order_of(codes, len(rows))
             if column in self._several:
                 order = np.repeat(np.arange(self.columns.count), np.diff(self._several[column].begin))[order]
             self._by_text[column] = order, begin

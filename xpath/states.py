@@ -252,10 +252,13 @@ class Trie:
 
     def _change(self, spec: WitnessSpec, by: int) -> None:
         mentioned: list[State] = []
+        known: dict[int, State] = {}
         self.changes += 1
 
         def state(definition: Definition) -> State:
-            found = self._state(definition)
+            found = known.get(definition.key)
+            if found is None:
+                found = known[definition.key] = self._state(definition)
             found.uses += by
             mentioned.append(found)
             return found

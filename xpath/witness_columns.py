@@ -15,7 +15,7 @@ from xscl.base.mixed import label, read_value
 from xscl.base.values import text_hashes
 from xscl.xpath.ranks import xpath_numbers
 from xscl.xpath.row_template import ChainEntry, RowTemplate
-from xscl.xpath.runs import gather, starts
+from xscl.xpath.runs import distinct, gather, starts
 from xscl.xpath.walk import DeferredRow, Visit
 
 __all__ = ["OF_EVENT", "FlatRows", "Visits", "arrow_columns", "rows_of_deferred", "rows_of_visits", "walked"]
@@ -74,7 +74,7 @@ def walked(documents: npt.NDArray[np.int32], visits: Sequence[Visit]) -> Visits:
 
 def rows_of_visits(visits: Visits, numbers: dict[str, int]) -> tuple[FlatRows, pa.StringArray]:
     """Return the rows of templates and their values, without a step of Python for each."""
-    used, which = np.unique(visits.which, return_inverse=True)
+    used, which = distinct(visits.which)
     known = [visits.templates[number] for number in used.tolist()]
     names = {name: place for place, name in enumerate(dict.fromkeys(name for each in known for name in each.asked))}
     values, value = _values(visits, names, [each.asked for each in known], which)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -15,6 +15,7 @@ from lxml import etree
 from patterns import Patterns, documents, family, family_document, plain_spec, spec_sets, walk
 from patterns import document as random_document
 from strategies import Choices, Dice
+from xpath_oracle import Numbered
 
 from xscl.base.arrow_schemas import REFUSED, WITNESS_SCHEMA
 from xscl.base.errors import DocumentLimitError
@@ -159,6 +160,31 @@ def test_conditions_that_change() -> None:
         machine.add(new)
     assert check(machine, batch_of(texts)) > 100
     assert rows_of(machine, [batch_of(texts)]) == rows_of(Automaton(specs[30:]), [batch_of(texts)])
+
+
+def test_random_patterns_select_what_lxml_selects() -> None:
+    """Quick: 500 patterns; thorough: 10,000."""
+    choose = Dice(12)
+    wanted: dict[Definition, None] = {}
+    while len(wanted) < examples(1_000):
+        wanted |= dict.fromkeys(Patterns(choose).definitions(250))
+    definitions = list(wanted)[: examples(1_000)]
+    texts = [stored(random_document(choose, depth=depth)) for depth in (2, 3, 4, 5, 6, 6) * 3]
+    texts = [text for text in texts if "<!" not in text and "<?" not in text]
+    found = defaultdict(set)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(witness, "parse_stored", None)
+        machine = Automaton(map(plain_spec, definitions))
+        for rows in witness_rows(machine, batch_of([("S", text) for text in texts])):
+            docids, variables, nodes = (rows.column(name).to_pylist() for name in ("docid", "var", "node"))
+            for docid, variable, node in zip(docids, variables, nodes, strict=True):
+                found[docid, variable].add(node)
+    for place, text in enumerate(texts):
+        root = Numbered(parse_xml(text))
+        for definition in definitions:
+            assert found[place * 7 + 1, definition.key] == root.nodes(definition), f"{definition} in {text}"
+    assert len(texts) > 5
+    assert sum(map(len, found.values())) > len(definitions)
 
 
 def test_many_paths_alone() -> None:

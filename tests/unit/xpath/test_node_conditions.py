@@ -105,6 +105,27 @@ def test_many_conditions(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     assert check([text for text in texts if is_plain(text)], sets) > 1_000
 
 
+def test_sets_that_come_and_go() -> None:
+    choose = Dice(7)
+    patterns = Patterns(choose)
+    sets = {number: (patterns.condition(3),) for number in range(400)}
+    texts = [serialize(parse_xml(random_document(choose, depth=4))) for _ in range(8)]
+    chunk = shredded([text for text in texts if is_plain(text)])
+    steps, every = ChunkSteps(chunk), np.arange(len(chunk.path))
+    kept, present, total = NodeConditions(), set[int](), 0
+    for some in (50, 400, 3, 60, 0, 200, 30, 30):
+        # Few changes are filed beside what is there; many make the index anew.
+        present = set(list(present)[: some // 2]) | {choose.count(0, len(sets) - 1) for _ in range(some)}
+        asked = {number: sets[number] for number in present}
+        kept.keep(asked)
+        found, fresh = (each.holding(steps, "element", every) for each in (kept, NodeConditions(asked)))
+        pairs, wanted = (set(zip(*map(np.ndarray.tolist, each), strict=True)) for each in (found, fresh))
+        assert pairs == wanted
+        assert len(pairs) == len(found[0])
+        total += len(pairs)
+    assert total > 1_000
+
+
 def test_families() -> None:
     choose = Dice(6)
     sets = [step.conditions for definition in family(choose, 60) for step in definition.steps if step.conditions]
