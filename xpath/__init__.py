@@ -30,6 +30,7 @@ Modules in reading order:
 * ``column_conditions``: formulas over columns as spans of values
 * ``span_words``: words that sets of conditions seek in columns, and the values that have them
 * ``span_tables``: sets of spans in arrays
+* ``span_crossings``: rows that satisfy two entries of an alternative at once
 * ``span_search``: the search for the sets of spans that many rows satisfy, over columns
 * ``span_index``: sets of conditions that many rows satisfy, found in one pass over columns
 * ``node_columns``: values that nodes of a chunk have, as columns

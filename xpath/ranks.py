@@ -30,6 +30,9 @@ _DIGITS = 15
 """Decimals of so many digits are equal if their doubles are."""
 _SHORT = rf"^-?[0-9]{{1,8}}(\.[0-9]{{1,{_DIGITS - 8}}})?$"
 
+_OF_NUMBERS = np.isin(np.arange(256), np.frombuffer(b"0123456789.-", dtype=np.uint8))
+"""Bytes that plain numbers consist of."""
+
 NO_VALUE, FIRST_VALUE = 1, 2
 """Ranks of a text that is no value of a reading, and of one below all constants; 0 is that of NULL."""
 
@@ -151,6 +154,9 @@ def _is_short(number: Fraction) -> bool:
 
 def xpath_numbers(texts: pa.StringArray) -> npt.NDArray[np.float64]:
     """XPath ``number()`` of each text; NaN where it is none."""
+    numbers = _all_plain(texts)
+    if numbers is not None:
+        return numbers
     found = np.full(len(texts), np.nan)
     plain = pc.match_substring_regex(texts, _PLAIN).fill_null(False)
     simple = plain.to_numpy(zero_copy_only=False)
@@ -159,4 +165,24 @@ def xpath_numbers(texts: pa.StringArray) -> npt.NDArray[np.float64]:
     for place in np.flatnonzero(likely & ~simple).tolist():
         number = to_number(texts[place].as_py())
         found[place] = np.nan if number is None else number
+    return found
+
+
+def _all_plain(texts: pa.StringArray) -> npt.NDArray[np.float64] | None:
+    """Return the numbers of texts of digits, points and signs, which are numbers if Arrow reads them; None: not all
+    texts are such.
+    """
+    if not len(texts) or texts.null_count:
+        return None
+    offsets = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    lengths = np.diff(offsets)
+    if lengths.max() > _DIGITS + 1 or not lengths.min():
+        return None
+    letters = np.frombuffer(texts.buffers()[2], dtype=np.uint8)[offsets[0] : offsets[-1]]
+    if not _OF_NUMBERS[letters].all():
+        return None
+    try:
+        found: npt.NDArray[np.float64] = texts.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        return None
     return found

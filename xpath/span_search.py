@@ -17,14 +17,11 @@ from xscl.xpath.formulas import Single
 from xscl.xpath.intervals import Reading
 from xscl.xpath.ranks import Constants
 from xscl.xpath.runs import Int64s, distinct, each_once, gather, order_of, starts
-from xscl.xpath.span_tables import Compiled, Ranked
+from xscl.xpath.span_crossings import crossings
+from xscl.xpath.span_tables import Compiled, Ranked, in_parts
 from xscl.xpath.span_words import Columns
 
 __all__ = ["found_sets"]
-
-_CANDIDATES = 500_000
-"""Rows that are checked at a time, which should stay in the processor's memory."""
-
 
 _NOT_COUNTED = 1 << 40
 """Stands for the rows of an entry that no reading tells."""
@@ -65,9 +62,10 @@ class _Search:
         self._rank()
         sizes = self._sizes()
         chosen, counts = self._choose(sizes)
+        self._cross(sizes, chosen, counts)
         wanted = np.flatnonzero((sets.set_ >= 0) & (counts > 0))
         amounts = np.where(counts == _NOT_COUNTED, self.columns.count, counts)
-        for some in _parts(wanted, amounts[wanted], sets.set_[wanted]):
+        for some in in_parts(wanted, amounts[wanted], sets.set_[wanted]):
             rows, alternative = self._candidates(some, chosen)
             rows, alternative = self._checked(rows, alternative, chosen)
             number = sets.set_[alternative]
@@ -209,11 +207,31 @@ class _Search:
             chosen[some] = np.where(without | sets.negated[found], -1, found)
         return chosen, counts
 
+    def _cross(self, sizes: Int64s, chosen: Int64s, counts: Int64s) -> None:
+        """Find the rows of alternatives by two entries, where this is sooner done."""
+        sets = self.sets
+        single = sets.told & ~self.is_several[sets.column]
+        self._crossings = crossings(
+            sets, sizes, counts, self.low, self.high, single, self.columns.count, self._ranks_of_rows
+        )
+        if self._crossings is not None:
+            crossed = self._crossings.begin >= 0
+            counts[crossed] = self._crossings.count[crossed]
+            chosen[crossed] = self._crossings.by[crossed]
+
+    def _ranks_of_rows(self, dimension: int) -> Int64s:
+        begin = self.told[dimension] * self.columns.count
+        return self.rank_of_row[begin : begin + self.columns.count].astype(np.int64)
+
     def _candidates(self, some: Int64s, chosen: Int64s) -> tuple[Int64s, Int64s]:
         """Return the rows that satisfy the chosen entries of some alternatives; (rows, alternatives)."""
         sets, count = self.sets, self.columns.count
-        entries = chosen[some]
         parts: list[tuple[Int64s, Int64s]] = []
+        if self._crossings is not None:
+            crossed = self._crossings.begin[some] >= 0
+            parts.append(self._crossings.of(some[crossed]))
+            some = some[~crossed]
+        entries = chosen[some]
         free = some[entries < 0]
         if len(free):
             parts.append((np.tile(np.arange(count), len(free)), np.repeat(free, count)))
@@ -376,12 +394,3 @@ class _Search:
             inside = (sets.low[at] <= rank[more][back]) & (rank[more][back] < sets.high[at])
             held[more] = np.bincount(back[inside], minlength=len(more)) > 0
         return held
-
-
-def _parts(wanted: Int64s, counts: Int64s, sets: Int64s) -> Iterator[Int64s]:
-    """Yield some alternatives at a time, whose counts are together about ``_CANDIDATES``; a set's stay together."""
-    if not len(wanted):
-        return
-    number = (np.cumsum(counts) - counts) // _CANDIDATES
-    cuts = (np.diff(number) > 0) & (np.diff(sets) != 0)
-    yield from np.split(wanted, np.flatnonzero(cuts) + 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,8 +17,10 @@ from xscl.xpath.ranks import Constants
 from xscl.xpath.runs import Int64s
 from xscl.xpath.span_words import WordsOfColumns
 
-__all__ = ["Compiled", "Ends", "Ranked", "number_array"]
+__all__ = ["Compiled", "Ends", "Ranked", "in_parts", "number_array"]
 
+_CANDIDATES = 500_000
+"""Rows that are checked at a time, which should stay in the processor's memory."""
 _LAST = 1 << 40
 """A rank behind all."""
 
@@ -157,3 +159,12 @@ class Ranked(NamedTuple):
     """Begin of each rank's texts in that order, and the end."""
     below: Int64s
     """Number of rows with a lower rank, for each rank and behind the last."""
+
+
+def in_parts(wanted: Int64s, counts: Int64s, sets: Int64s) -> Iterator[Int64s]:
+    """Yield some alternatives at a time, whose counts are together about ``_CANDIDATES``; a set's stay together."""
+    if not len(wanted):
+        return
+    number = (np.cumsum(counts) - counts) // _CANDIDATES
+    cuts = (np.diff(number) > 0) & (np.diff(sets) != 0)
+    yield from np.split(wanted, np.flatnonzero(cuts) + 1)

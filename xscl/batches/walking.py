@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -116,10 +116,25 @@ def column_witnesses(kernels: Kernels, asked: Asked, level: Level) -> Iterator[p
         return
     known = _fact_variables(kernels)
     events = _dataset(level).to_batches(columns=_READ, filter=_wanted(level, asked.answered), batch_size=_ROWS)
-    for part in events:
-        for batch in _together(level, [part]):
+    for parts in _in_runs(events):
+        for batch in _together(level, parts):
             for rows in row_witnesses(kernels.matchers(), batch):
                 yield from with_facts(rows, known)
+
+
+def _in_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield runs of batches with about ``_ROWS`` rows together: files have small groups of rows, and what many rows
+    share is looked at once a run.
+    """
+    waiting: list[pa.RecordBatch] = []
+    rows = taken = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows, taken = rows + batch.num_rows, taken + batch.nbytes
+        if rows >= _ROWS or taken >= _PART_BYTES:
+            yield waiting
+            waiting, rows, taken = [], 0, 0
+    yield waiting
 
 
 def walked_parts(kernels: Kernels, asked: Asked, level: Level) -> Iterator[WalkedPart]:

@@ -17,7 +17,7 @@ from strategies import Choices, Dice
 from xpath_oracle import Numbered, condition_text
 
 from xscl.base.safe_xml import parse_xml, serialize
-from xscl.xpath import node_conditions
+from xscl.xpath import node_conditions, span_crossings
 from xscl.xpath.chunk_steps import ChunkSteps, Kind
 from xscl.xpath.node_conditions import NodeConditions
 from xscl.xpath.pattern import (
@@ -98,6 +98,7 @@ def test_random_conditions(texts: list[str], sets: list[tuple[Condition, ...]]) 
 @pytest.mark.parametrize("most", [1, 10_000, 1 << 23])
 def test_many_conditions(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(node_conditions, "_MOST_PAIRS", most)
+    monkeypatch.setattr(span_crossings, "_FEW", 0)
     choose = Dice(5)
     patterns = Patterns(choose)
     sets = [(patterns.condition(3), *([patterns.condition(2)] if choose.chance(30) else [])) for _ in range(150)]

@@ -16,6 +16,7 @@ from rows_and_specs import NUMBERS, PLAIN, TEXTS, random_cells, random_shape, ra
 
 import xscl.xpath.relational
 import xscl.xpath.row_witness
+import xscl.xpath.span_crossings
 from xscl.base.errors import DocumentLimitError
 from xscl.base.safe_xml import parse_xml
 from xscl.base.values import number_text, time_key, to_number, value_hash
@@ -328,3 +329,28 @@ def test_what_asks_for_much_of_a_row_is_walked(monkeypatch: pytest.MonkeyPatch) 
     assert split_specs([spec], {"T": SHAPE}).answered == (spec,)
     monkeypatch.setattr(xscl.xpath.relational, "_MOST_ENTRIES", 5)
     assert split_specs([spec, asks(beside)], {"T": SHAPE}).walked == (spec,)
+
+
+@pytest.mark.parametrize("few", [0, 8, 1 << 30])
+def test_two_entries_at_once(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """Many conditions on a value of one column and a span of another, some of them with more."""
+    monkeypatch.setattr(xscl.xpath.span_crossings, "_FEW", few)
+    chance = random.Random(3)
+
+    def compared(name: str, op: str, value: int) -> Exists:
+        return Exists(child(name, Comparison(Here(), op, Constant(str(value), is_number=op != "="))))
+
+    def asked() -> Definition:
+        low = chance.randrange(100)
+        parts: list[Condition] = [compared("a", "=", chance.randrange(3)), compared("b", ">=", low)]
+        parts += [compared("b", "<", low + 20)] * chance.randrange(2)
+        parts += [Negation(compared("c", "=", chance.randrange(3)))] * chance.randrange(2)
+        parts += [compared("c", "=", chance.randrange(3))] * chance.randrange(2)
+        parts += [AnyOf((compared("c", ">", 1), compared("a", "=", 1)))] * chance.randrange(2)
+        return path(child("r", *parts))
+
+    def cell(most: int) -> str | None:
+        return None if chance.random() < 0.1 else str(chance.randrange(most))
+
+    rows = [(cell(3), cell(120), cell(3)) for _ in range(150)]
+    check([asks(definition) for definition in {asked(): None for _ in range(60)}], SHAPE, rows)
