@@ -82,6 +82,7 @@ ALLOWED = {
     "httpx2": {"xscl.intake.polling"},
     "fastapi": set(),
     "uvicorn": {"xscl.service.server"},
+    "jinja2": {"xscl.service.console_pages"},
     "prometheus_client": {"xscl.service.metrics"},
     "sqlglot": {
         "xscl.answers.sql_counts",
@@ -97,6 +98,7 @@ WHOLE = {
     "httpx2": ("xscl.ingest.",),
     "fastapi": ("xscl.service.",),
     "uvicorn": (),
+    "jinja2": (),
     "prometheus_client": (),
     "sqlglot": (),
 }

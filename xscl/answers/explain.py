@@ -35,7 +35,18 @@ from xscl.templates.sql import cq_statement, spark_text
 from xscl.templates.template import Template
 from xscl.xpath.pattern import Compared, Condition, conditions
 
-__all__ = ["NAMED", "Explanation", "GuardFacts", "explain", "query_names", "template_sizes"]
+__all__ = [
+    "NAMED",
+    "BlockFacts",
+    "CaseFacts",
+    "Explanation",
+    "GuardFacts",
+    "block_facts",
+    "case_facts",
+    "explain",
+    "query_names",
+    "template_sizes",
+]
 
 NAMED = 10
 """Names of queries that a person is shown."""
@@ -217,9 +228,9 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         owner=info.owner,
         state=state_facts(info),
         select=_select(info),
-        blocks=tuple(_block(compiled, number) for number in range(len(compiled.channels))),
+        blocks=block_facts(compiled),
         joins=tuple(_joins(compiled)),
-        cases=tuple(_cases(compiled)),
+        cases=case_facts(compiled),
         links=tuple(_links(compiled)),
         variables=tuple(_variables(compiled)),
         definitions=tuple(Defined(name, var_name(d.key), str(d)) for name, d in compiled.definitions.items()),
@@ -265,6 +276,16 @@ def _skeleton_sizes(connection: Connection, gid: int) -> tuple[int, int]:
 def query_names(catalog: Catalog, wanted: QueryFilter) -> tuple[str, ...]:
     """List the names of queries."""
     return tuple(info.name for info in list_queries(catalog, wanted))
+
+
+def block_facts(compiled: CompiledQuery) -> tuple[BlockFacts, ...]:
+    """Collect the blocks of a query in normal form."""
+    return tuple(_block(compiled, number) for number in range(len(compiled.channels)))
+
+
+def case_facts(compiled: CompiledQuery) -> tuple[CaseFacts, ...]:
+    """Collect the cases of a query's windows."""
+    return tuple(_cases(compiled))
 
 
 def _block(compiled: CompiledQuery, number: int) -> BlockFacts:

@@ -13,6 +13,16 @@
 * ``home_api``: Calls about what the home holds: channels, feeds, templates, batches and figures
 * ``sql_api``: The call that reads the home's relations with SQL
 * ``health_api``: Calls for those who watch the service: whether it lives, whether it works, and its figures
-* ``app``: The application: all calls of the API, behind the gate
+* ``console_drawing``: Drawings of the console: join graphs of queries and templates, and figures by time
+* ``console_pages``: Pages of the console: their templates, files and headers, forms, and refusals as pages
+* ``console_login``: Pages on which a token is given and taken back
+* ``console_matches``: Pages of matches: cards as they are committed, and one match with its documents side by side
+* ``console_queries``: Pages of queries: the list, and one query with its facts and its matches live
+* ``console_editor``: Pages on which a query is written: it is checked and drawn as one types, and registered
+* ``console_trial``: Trial of a query on a few documents: its witnesses and matches, before it is registered
+* ``console_home``: Pages of the home: the overview, channels, feeds, templates and batches
+* ``console_sql``: The page on which the home's relations are read with SQL
+* ``console``: The console: all its pages
+* ``app``: The application: all calls of the API and the console, behind the gate
 * ``server``: The server: the application on a port, until it is told to end
 """

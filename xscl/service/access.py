@@ -7,10 +7,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import Request, cookie_parser
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from xscl.base.errors import XsclError
@@ -20,12 +22,17 @@ from xscl.catalog.tokens import Token, read_token
 from xscl.service.problems import Refused, response_of
 from xscl.service.runtime import Service
 
-__all__ = ["LOOPBACK", "NOBODY", "OPEN_PATHS", "Gate", "holder_of", "needs"]
+__all__ = ["COOKIE", "LOOPBACK", "NOBODY", "OPEN_PATHS", "Gate", "holder_of", "needs"]
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 """Hosts at which a service without tokens may be reached."""
-OPEN_PATHS = frozenset({"/healthz", "/readyz"})
-"""Paths that need no token."""
+OPEN_PATHS = frozenset({"/healthz", "/readyz", "/login"})
+"""Paths that need no token, besides those of files of the console."""
+COOKIE = "xscl_token"
+"""Cookie with the token of whoever uses the console; calls of the API do not take it."""
+_FILES = "/static/"
+_NO_PAGES = ("/v1/", "/metrics", "/openapi.json", "/healthz", "/readyz")
+"""Beginnings of paths that are no pages of the console."""
 NOBODY = Token("", frozenset({"admin"}), 0)
 """Holder of all calls where the service asks for no token."""
 _HEADERS = (
@@ -128,7 +135,7 @@ class Gate:
             await self._admit(scope)
             await self._app(scope, _bounded(scope, receive, self._service.settings.max_body), sent)
         except XsclError as error:
-            await response_of(error)(scope, receive, sent)
+            await _refusal(scope, error)(scope, receive, sent)
         finally:
             self._note(scope, status, time.monotonic() - began)
 
@@ -140,19 +147,21 @@ class Gate:
         """
         headers = Headers(scope=scope)
         client = scope["client"][0] if scope.get("client") else ""
-        who = client
+        who, path = client, scope["path"]
         if not self._service.settings.auth:
             _check_local(headers)
-        elif scope["path"] not in OPEN_PATHS:
+        elif path not in OPEN_PATHS and not path.startswith(_FILES):
             # Whoever has guessed often is refused before the catalogue is asked.
             if wait_s := self._guesses.wait_s(client, count=False):
                 raise _too_many(f"more than {_GUESSES_PER_S:g} unknown tokens a second came from {client}", wait_s)
             try:
-                scope["xscl.holder"] = await self._holder(headers.get("authorization", ""))
+                scope["xscl.holder"] = await self._holder(_credentials(path, headers))
             except Refused:
                 self._guesses.wait_s(client)
                 raise
             who = f"token {scope['xscl.holder'].name}"
+        if scope["method"] == "POST" and _is_page(path) and "authorization" not in headers:
+            _check_origin(headers)
         if wait_s := self._rates.wait_s(who):
             most = self._service.settings.requests_per_s
             raise _too_many(f"{who} sends more than {most:g} requests a second", wait_s)
@@ -216,6 +225,45 @@ def _check_local(headers: Headers) -> None:
                 f"without tokens the service answers to {', '.join(sorted(LOOPBACK))}; {header} is {value!r}",
                 hint="start it with tokens to reach it by other names",
             )
+
+
+def _is_page(path: str) -> bool:
+    return not path.startswith(_NO_PAGES)
+
+
+def _credentials(path: str, headers: Headers) -> str:
+    """Return the header with the token; on pages the cookie stands for it."""
+    given = headers.get("authorization", "")
+    if not given and _is_page(path) and (token := cookie_parser(headers.get("cookie", "")).get(COOKIE)):
+        return f"Bearer {token}"
+    return given
+
+
+def _check_origin(headers: Headers) -> None:
+    """Refuse forms that a page of another site sent; browsers name the origin of every form.
+
+    Raises:
+        Refused: ``XSCL_FORBIDDEN_HOST``.
+    """
+    origin = headers.get("origin", "")
+    if not origin or origin.partition("://")[2] != headers.get("host", ""):
+        raise Refused(
+            403,
+            "XSCL_FORBIDDEN_HOST",
+            f"forms of the console come from its own pages; Origin is {origin!r}, Host {headers.get('host', '')!r}",
+            hint="a proxy in front of the service has to pass the header Host on",
+        )
+
+
+def _refusal(scope: Scope, error: XsclError) -> Response:
+    """Make the answer to a request that may not pass; who opens a page is asked for a token."""
+    headers = Headers(scope=scope)
+    if isinstance(error, Refused) and error.status == 401 and _is_page(scope["path"]):
+        if "hx-request" in headers:
+            return Response(status_code=401, headers={"HX-Redirect": "/login"})
+        if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
+            return RedirectResponse(f"/login?{urlencode({'next': scope['path']})}", status_code=303)
+    return response_of(error)
 
 
 def _host_of(value: str) -> str:

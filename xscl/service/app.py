@@ -1,4 +1,4 @@
-"""The application: all calls of the API, behind the gate."""
+"""The application: all calls of the API and the console, behind the gate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from xscl import __version__
-from xscl.service import events_api, health_api, home_api, matches_api, queries_api, sql_api
+from xscl.service import console, events_api, health_api, home_api, matches_api, queries_api, sql_api
 from xscl.service.access import Gate
 from xscl.service.calls import Problem
 from xscl.service.problems import add_handlers
@@ -24,6 +24,7 @@ _ROUTERS = (
     home_api.router,
     sql_api.router,
     health_api.router,
+    console.router,
 )
 
 

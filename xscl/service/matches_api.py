@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Request
@@ -13,12 +14,13 @@ from starlette.concurrency import run_in_threadpool
 
 from xscl.answers.match_listing import Listing, find_match, list_matches, match_json
 from xscl.base.errors import XsclError
+from xscl.base.types import Match
 from xscl.service.access import holder_of
 from xscl.service.calls import Limit, Name, Reader, Running, problems
 from xscl.service.problems import Refused, problem_of
 from xscl.service.runtime import Service
 
-__all__ = ["router"]
+__all__ = ["Written", "open_stream", "read_page", "router"]
 
 router = APIRouter(prefix="/v1", tags=["matches"])
 
@@ -32,6 +34,10 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
     }
 }
+
+Written = Callable[[Match], dict[str, Any]]
+"""Form in which a match is given, with the ``cursor`` behind it."""
+_line: Written = partial(match_json, cursor=True)
 
 _Cursor = Annotated[
     str, Query(max_length=500, description="Cursor behind which to go on; 'start' is before all matches.")
@@ -62,7 +68,7 @@ async def all_live(
     last_event_id: Annotated[str | None, Header(max_length=500, description="Goes before 'after'.")] = None,
 ) -> StreamingResponse:
     """Stream the matches of all queries as they are committed."""
-    return await _stream(request, service, None, last_event_id or after)
+    return await open_stream(request, service, None, last_event_id or after)
 
 
 @router.get("/matches/{match}", responses=problems(404, 422))
@@ -95,18 +101,27 @@ async def live(
     last_event_id: Annotated[str | None, Header(max_length=500, description="Goes before 'after'.")] = None,
 ) -> StreamingResponse:
     """Stream the matches of a query as they are committed."""
-    return await _stream(request, service, name, last_event_id or after)
+    return await open_stream(request, service, name, last_event_id or after)
 
 
 def _page(service: Service, query: str | None, after: str, limit: int) -> Matches:
+    lines, cursor = read_page(service, query, after, limit, _line)
+    return Matches(matches=lines, cursor=cursor)
+
+
+def read_page(
+    service: Service, query: str | None, after: str, limit: int, written: Written
+) -> tuple[list[dict[str, Any]], str]:
+    """Read the matches behind a cursor; return them, and the cursor that goes on behind them."""
     listing = list_matches(service.home, Listing(query=query, after=after, limit=limit))
-    found = [match_json(match, cursor=True) for match in listing]
+    found = [written(match) for match in listing]
     # A page that is not full has reached the end of the listing, and knows the cursor behind it.
-    cursor = listing.cursor if len(found) < limit else str(found[-1]["cursor"])
-    return Matches(matches=found, cursor=cursor)
+    return found, listing.cursor if len(found) < limit else str(found[-1]["cursor"])
 
 
-async def _stream(request: Request, service: Service, query: str | None, after: str | None) -> StreamingResponse:
+async def open_stream(
+    request: Request, service: Service, query: str | None, after: str | None, written: Written = _line
+) -> StreamingResponse:
     """Open a stream of matches behind a cursor; by default of those that come from now on."""
     holder = holder_of(request).name
     most = service.settings.streams
@@ -114,13 +129,15 @@ async def _stream(request: Request, service: Service, query: str | None, after: 
         raise Refused(429, "XSCL_TOO_MANY_STREAMS", f"{most} streams of this token are open", after_s=5)
     begin = after if after else await run_in_threadpool(service.here)
     # A query or cursor that does not exist is refused before anything is sent.
-    await run_in_threadpool(_page, service, query, begin, 1)
-    events = _events(service, holder, query, begin)
+    await run_in_threadpool(read_page, service, query, begin, 1, written)
+    events = _events(service, holder, query, begin, written)
     headers = {"X-Accel-Buffering": "no"}
     return StreamingResponse(events, media_type="text/event-stream", headers=headers)
 
 
-async def _events(service: Service, holder: str, query: str | None, cursor: str) -> AsyncIterator[str]:
+async def _events(
+    service: Service, holder: str, query: str | None, cursor: str, written: Written
+) -> AsyncIterator[str]:
     """Yield the matches behind a cursor as Server-Sent Events, until the service ends."""
     service.open_streams[holder] += 1
     service.metrics.streams.inc()
@@ -128,13 +145,12 @@ async def _events(service: Service, holder: str, query: str | None, cursor: str)
         yield "retry: 1000\n\n"
         while not service.is_ending:
             seen = service.commits
-            page = await run_in_threadpool(_page, service, query, cursor, _PART)
-            for line in page.matches:
+            lines, cursor = await run_in_threadpool(read_page, service, query, cursor, _PART, written)
+            for line in lines:
                 yield f"id: {line['cursor']}\nevent: match\ndata: {json.dumps(line, ensure_ascii=False)}\n\n"
-            cursor = page.cursor
-            if len(page.matches) == _PART:
+            if len(lines) == _PART:
                 continue
-            if not page.matches:
+            if not lines:
                 # Who reads no more is noticed when something is sent.
                 yield ": no news\n\n"
             await service.committed(seen, _QUIET_S)

@@ -1,0 +1,86 @@
+"""Documents of a channel as people see them: the latest ones, or one by its id."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from xscl.base.errors import CatalogError
+from xscl.base.system_errors import named_file_faults
+from xscl.catalog.channels import read_channels, read_streams
+from xscl.catalog.memberships import resolve_stream
+from xscl.catalog.records import ChannelInfo
+from xscl.catalog.tables import EVENT_IDS
+from xscl.store.event_files import event_document, events_of
+from xscl.store.home import Home
+
+__all__ = ["HeldDocument", "held_document", "latest_documents"]
+
+_TEXTS = ("string", "varchar", "char")
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDocument:
+    """A document that the home holds."""
+
+    channel: str
+    id: str
+    ts: int
+    """Event time, microseconds."""
+    document: str
+    row: str | None
+    """The columns of a row as an object of JSON; None of XML."""
+
+
+def latest_documents(home: Home, channel: str, limit: int) -> list[HeldDocument]:
+    """Return the documents of a channel, or of the channel of a stream, that came last, the last one first."""
+    with home.catalog.read() as connection:
+        name = resolve_stream(read_streams(connection), channel)[0]
+        newest = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.channel == name)
+        docids = list(connection.scalars(newest.order_by(EVENT_IDS.c.docid.desc()).limit(limit)))
+    found = dict(_documents(home, docids))
+    return [found[docid] for docid in docids if docid in found]
+
+
+def held_document(home: Home, channel: str, id_: str) -> HeldDocument:
+    """Return a document by its channel and id.
+
+    Raises:
+        CatalogError: ``XSCL_ITEM_NOT_FOUND``.
+    """
+    with home.catalog.read() as connection:
+        named = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.channel == channel, EVENT_IDS.c.id == id_)
+        docid = connection.scalar(named)
+    found = [] if docid is None else _documents(home, [docid])
+    if not found:
+        raise CatalogError("XSCL_ITEM_NOT_FOUND", f"channel {channel!r} holds no event {id_!r}")
+    return found[0][1]
+
+
+def _documents(home: Home, docids: list[int]) -> list[tuple[int, HeldDocument]]:
+    with home.catalog.read() as connection:
+        channels = read_channels(connection)
+    with named_file_faults(home.root):
+        rows = events_of(home, docids, ["docid", "channel", "id", "ts", "content", "cells"]).to_pylist()
+    found = []
+    for row in rows:
+        channel = channels[row["channel"]]
+        text = event_document(row["content"], row["cells"], channel)
+        columns = None if row["content"] is not None else _row(row["cells"], channel)
+        found.append((row["docid"], HeldDocument(row["channel"], row["id"], row["ts"], text, columns)))
+    return found
+
+
+def _row(cells: list[str | None], channel: ChannelInfo) -> str:
+    """Write the columns of a row as JSON; numbers and truth values as such."""
+    values: dict[str, object] = {}
+    for (name, kind), cell in zip((channel.schema or {}).items(), cells, strict=False):
+        values[name] = cell
+        if cell is not None and (kind or "string") not in _TEXTS:
+            try:
+                values[name] = json.loads(cell)
+            except ValueError:
+                continue
+    return json.dumps(values, ensure_ascii=False)
