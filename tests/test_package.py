@@ -368,6 +368,9 @@ def test_a_listing_starts_soon(tmp_path: Path) -> None:
 
 
 def test_files_that_come_with_the_package() -> None:
+    for folder in ("pages", "static"):
+        assert f"{folder}/*" in PROJECT["tool"]["setuptools"]["package-data"]["xscl.service"]
+        assert list((ROOT / "xscl" / "service" / folder).iterdir())
     assert (ROOT / "xscl" / "py.typed").is_file()
     for pattern in PROJECT["tool"]["setuptools"]["package-data"]["xscl.demo"][:3]:
         assert list((ROOT / "xscl" / "demo").glob(pattern)), pattern

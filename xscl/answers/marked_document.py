@@ -108,7 +108,9 @@ class _Writer:
                 yield Piece(f' xmlns{":" + prefix if prefix else ""}="{_escaped(uri)}"', is_markup=True)
         for name, value in element.attrib.items():
             yield Piece(f' {_attribute(element, str(name))}="', is_markup=True)
-            yield Piece(_escaped(str(value)), self._marks.get(AttributeNode(element, str(name)), ""))
+            yield Piece(
+                _escaped(str(value)).replace('"', "&quot;"), self._marks.get(AttributeNode(element, str(name)), "")
+            )
             yield Piece('"', is_markup=True)
         yield Piece(after, is_markup=True)
 
@@ -130,4 +132,4 @@ def _attribute(element: _Element, name: str) -> str:
 
 def _escaped(text: str) -> str:
     cut = text if len(text) <= _TEXT else f"{text[:_TEXT]}…"
-    return cut.replace("&", "&amp;").replace("<", "&lt;")
+    return cut.replace("&", "&amp;").replace("<", "&lt;").replace("]]>", "]]&gt;")

@@ -1,0 +1,535 @@
+"""The console: its pages as HTML without a browser, and one whole story in a real browser where one is."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import random
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import lxml.html
+import pytest
+from lxml import etree
+
+from xscl.answers.marked_document import marked_document
+from xscl.base.types import Event, now_micros
+from xscl.catalog.tokens import add_token, revoke_token
+from xscl.engine import Engine
+from xscl.service.console_drawing import sparkline
+from xscl.service.server import make_server
+from xscl.service.settings import ServiceSettings
+from xscl.store.home import init_home
+
+PAGES = ("/", "/queries", "/editor", "/matches", "/channels", "/feeds", "/templates", "/sql", "/batches")
+QUERY = (
+    "S//book->x1[./author->x2][./title->x3] FOLLOWED BY {x2 = x5 AND x3 = x6, 7 days} "
+    "S//blog->x4[./author->x5][./title->x6]"
+)
+BOOK = "<book><author>Danny Ayers</author><title>RSS &amp; Atom</title><link>http://books.example/1</link></book>"
+BLOG = "<blog><author>Danny Ayers</author><title>RSS &amp; Atom</title><link>http://blogs.example/2</link></blog>"
+EVIL = "</pre><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+@dataclass(frozen=True)
+class Served:
+    engine: Engine
+    address: str
+
+    def client(self, **headers: str) -> httpx2.Client:
+        return httpx2.Client(base_url=self.address, headers={"Origin": self.address, **headers}, timeout=30)
+
+
+@contextmanager
+def served(home: Path, *, auth: bool = False) -> Iterator[Served]:
+    """Serve a home in a thread."""
+    engine = Engine(init_home(home))
+    settings = ServiceSettings(port=0, auth=auth, fetch=False, gather_s=0.02)
+    server, listening = make_server(engine, settings, lambda line: None)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True)
+    thread.start()
+    until = time.monotonic() + 30
+    while not server.started and time.monotonic() < until:
+        time.sleep(0.01)
+    assert server.started
+    try:
+        yield Served(engine, f"http://127.0.0.1:{listening.getsockname()[1]}")
+    finally:
+        server.should_exit = True
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service with a query, a match, a row and hostile texts."""
+    with served(tmp_path_factory.mktemp("console") / "home") as running:
+        engine = running.engine
+        engine.register(QUERY, name="same_author")
+        engine.register(f"S//evil[./a = '{EVIL}']", name="hostile")
+        engine.ingest(
+            [
+                Event("S", "d1", 1, xml=BOOK),
+                Event("S", "d2", 2, xml=BLOG),
+                Event("S", "d3", 3, xml=f"<evil><a><![CDATA[{EVIL}]]></a><link>javascript:alert(3)</link></evil>"),
+                Event("ticks", "t1", 4, row={"sym": "IBM", "price": 101.5}),
+            ]
+        )
+        with running.client() as client:
+            until = time.monotonic() + 20
+            while len(client.get("/v1/matches").json()["matches"]) < 2 and time.monotonic() < until:
+                time.sleep(0.05)
+        yield running
+
+
+@pytest.fixture
+def client(service: Served) -> Iterator[httpx2.Client]:
+    with service.client() as found:
+        yield found
+
+
+def page(client: httpx2.Client, path: str, status: int = 200) -> Any:
+    answer = client.get(path)
+    assert answer.status_code == status, (path, answer.text[:500])
+    return checked(answer)
+
+
+def checked(answer: httpx2.Response) -> Any:
+    """A page as a tree; whatever every page has to be is looked at here."""
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "'unsafe-inline'" not in answer.headers["content-security-policy"]
+    assert "script-src 'self'" in answer.headers["content-security-policy"]
+    tree = lxml.html.document_fromstring(answer.text)
+    assert not tree.xpath("//style | //@style | //script[not(@src)] | //@*[starts-with(name(), 'on')]")
+    ids = tree.xpath("//@id")
+    assert len(ids) == len(set(ids))
+    for control in tree.xpath("//input[not(@type = 'hidden')] | //textarea | //select"):
+        assert tree.xpath("//label[@for = $id]", id=control.get("id")), control.get("name")
+    for address in tree.xpath("//a/@href | //form/@action | //@formaction | //link/@href | //script/@src"):
+        assert address == "" or address.startswith(("/", "#", "http://", "https://")), address
+    return tree
+
+
+def part(client: httpx2.Client, path: str, **form: str) -> Any:
+    answer = client.post(path, data=form, headers={"HX-Request": "true"})
+    assert answer.status_code == 200, answer.text
+    return lxml.html.fragment_fromstring(answer.text, create_parent="div")
+
+
+def text_of(tree: Any) -> str:
+    return " ".join(tree.text_content().split())
+
+
+# -- pages -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_are_sound(client: httpx2.Client, path: str) -> None:
+    tree = page(client, path)
+    assert len(tree.xpath("//h1")) == 1 and tree.xpath("//html/@lang") == ["en"]
+    assert tree.xpath("//a[@href = '#main']") and tree.xpath("//main[@id = 'main']")
+
+
+def test_links_of_the_console_lead_somewhere(client: httpx2.Client) -> None:
+    """Every link of every page is followed once."""
+    seen, waiting = {"/matches"}, list(PAGES)
+    while waiting and len(seen) < 60:
+        path = waiting.pop()
+        found = client.get(path)
+        assert found.status_code == 200, path
+        if found.headers["content-type"].startswith("text/html"):
+            links = checked(found).xpath("//a/@href[starts-with(., '/')]")
+            waiting += [link for link in dict.fromkeys(links) if link not in seen]
+            seen.update(links)
+    assert len(seen) > 15
+
+
+def test_files_are_kept_by_browsers_and_nothing_else_is_given(client: httpx2.Client) -> None:
+    for address in page(client, "/").xpath("//link/@href | //script/@src"):
+        found = client.get(address)
+        assert found.status_code == 200 and "immutable" in found.headers["cache-control"]
+    for name in ("none.js", "..%2f__init__.py", "htmx-LICENSE.txt"):
+        assert client.get(f"/static/{name}").status_code == 404
+
+
+def test_refusals_are_pages(client: httpx2.Client) -> None:
+    for path in ("/queries/none", "/matches/none", "/templates/none", "/document?channel=S&id=none"):
+        assert "XSCL_" in text_of(page(client, path, 404))
+    assert "XSCL_BAD_REQUEST" in text_of(page(client, "/document", 422))
+
+
+def test_a_text_of_strangers_stays_a_text(client: httpx2.Client) -> None:
+    for path in ("/queries", "/queries/hostile", "/document?channel=S&id=d3", "/channels/S", "/", "/matches"):
+        tree = page(client, path)
+        assert not tree.xpath("//img") and "alert(1)" not in " ".join(tree.xpath("//script/text()"))
+    tree = page(client, "/document?channel=S&id=d3")
+    assert "javascript:alert(3)" in text_of(tree) and not tree.xpath("//a[contains(@href, 'javascript')]")
+
+
+def test_the_overview_tells_figures(client: httpx2.Client) -> None:
+    facts = {text_of(each[0]): text_of(each[1]) for each in page(client, "/").xpath("//dl/div")}
+    assert facts["State"] == "running" and facts["Queries"] == "2" and facts["Waiting"] == "0"
+    assert facts["Events"].startswith("4")
+
+
+# -- queries and matches -----------------------------------------------------------------------------------------
+
+
+def test_queries_are_found_by_a_part_of_their_names(client: httpx2.Client) -> None:
+    def names(path: str) -> list[str]:
+        return [str(each) for each in page(client, path).xpath("//tbody//th/a/text()")]
+
+    assert names("/queries") == ["hostile", "same_author"]
+    assert names("/queries?like=author") == ["same_author"]
+    assert names("/queries?channel=ticks") == []
+
+
+def test_a_query_is_drawn_and_explained(client: httpx2.Client) -> None:
+    tree = page(client, "/queries/same_author")
+    [graph] = tree.xpath("//*[local-name() = 'svg'][@class = 'graph']")
+    assert len(graph.xpath(".//*[local-name() = 'rect']")) == 2
+    assert len(graph.xpath(".//*[local-name() = 'path']")) == 2
+    assert "x2 = x5, x3 = x6" in graph.xpath("./*[local-name() = 'title']")[0].text
+    assert "same_author" in text_of(tree.xpath("//ul[@data-cards]")[0])
+    assert tree.xpath("//*[@data-stream]/@data-stream")[0].startswith("/queries/same_author/stream?after=c")
+
+
+def test_a_match_shows_its_documents_side_by_side(client: httpx2.Client) -> None:
+    [match] = client.get("/v1/queries/same_author/matches").json()["matches"]
+    tree = page(client, f"/matches/{match['match']}")
+    sides = tree.xpath("//section[contains(@class, 'side')]")
+    assert len(sides) == 2
+    for side, link in zip(sides, ("http://books.example/1", "http://blogs.example/2"), strict=True):
+        marked = [text_of(each) for each in side.xpath(".//pre/mark")]
+        assert marked == ["Danny Ayers", "RSS &amp; Atom"]
+        assert side.xpath(".//a[contains(@class, 'source')]/@href") == [link]
+    # The same value has the same colour in both documents.
+    colours = [side.xpath(".//pre/mark/@class") for side in sides]
+    assert colours[0] == colours[1] and len(set(colours[0])) == 2
+    whole = client.get(sides[0].xpath(".//a[contains(@href, '/document?')]/@href")[0])
+    assert "Danny Ayers" in whole.text
+
+
+def test_matches_come_live(service: Served, client: httpx2.Client) -> None:
+    with client.stream("GET", "/queries/same_author/stream") as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == "retry: 1000"
+        for kind, document in (("book", BOOK), ("blog", BLOG)):
+            pushed = client.post(
+                f"/v1/channels/S/events?ts={now_micros() // 1_000_000}&id=live-{kind}",
+                content=document.replace("Danny", "Live"),
+                headers={"Content-Type": "application/xml"},
+            )
+            assert pushed.status_code == 202
+            time.sleep(1.1)
+        data = next(json.loads(line[6:]) for line in lines if line.startswith("data: "))
+    card = lxml.html.fragment_fromstring(data["html"])
+    assert "Live Ayers" in text_of(card) and card.get("data-match")
+
+
+# -- the editor --------------------------------------------------------------------------------------------------
+
+
+def test_a_fault_is_shown_at_its_place(client: httpx2.Client) -> None:
+    text = QUERY.replace("x3 = x6", "x3 = x7")
+    found = part(client, "/editor/check", text=text)
+    told = text_of(found)
+    assert "x7" in told and "line 1, column" in told and "XSCL_UNBOUND_VARIABLE" in told
+    start, end = (int(found.xpath("//*[@data-start]")[0].get(name)) for name in ("data-start", "data-end"))
+    assert text[start:end] == "x7"
+    caret = found.xpath("//pre[@class = 'caret']")[0].text.split("\n")
+    assert caret[0][caret[1].index("^") :].startswith("x7")
+
+
+def test_a_sound_text_is_drawn_with_names_of_its_channels(client: httpx2.Client) -> None:
+    found = part(client, "/editor/check", text=QUERY)
+    assert "Sound." in text_of(found) and found.xpath("//*[local-name() = 'svg']")
+    assert {"author", "title"} <= set(found.xpath("//button/@data-insert"))
+
+
+def test_a_query_is_tried_before_it_is_registered(client: httpx2.Client) -> None:
+    before = client.get("/v1/stats").json()
+    form = {"text": QUERY, "channel1": "S", "document1": BOOK, "channel2": "S", "document2": BLOG}
+    found = part(client, "/editor/try", **form)
+    assert text_of(found.xpath("//h3[@class = 'count']")[0]) == "1 match"
+    assert [text_of(each) for each in found.xpath("//pre/mark")] == ["Danny Ayers", "RSS &amp; Atom"] * 2
+    witnesses = [text_of(each) for each in found.xpath("//tbody/tr[td[2]]")]
+    assert any("document 1" in row and "x2 Danny Ayers" in row for row in witnesses)
+    after = client.get("/v1/stats").json()
+    assert (before["queries"], before["place"]) == (after["queries"], after["place"])
+
+
+def test_a_trial_tells_why_a_document_cannot_be_taken(client: httpx2.Client) -> None:
+    found = part(client, "/editor/try", text=QUERY, channel1="S", document1="<book>", channel2="", document2=BLOG)
+    assert "no channel" in text_of(found) and "0 matches" in text_of(found)
+    entities = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 20))
+    bomb = f"<!DOCTYPE b [{entities}]><b>&e19;</b>"
+    assert "0 matches" in text_of(part(client, "/editor/try", text=QUERY, channel1="S", document1=bomb))
+    assert "XSCL_BODY_LIMIT" in text_of(part(client, "/editor/try", text=QUERY, channel1="S", document1="x" * 300_000))
+    assert "XSCL_SYNTAX" in text_of(part(client, "/editor/try", text="S//", channel1="S", document1=BOOK))
+
+
+def test_a_row_is_tried_as_json(client: httpx2.Client) -> None:
+    found = part(client, "/editor/samples", latest="ticks", text="")
+    [document] = [each.text for each in found.xpath("//textarea") if (each.text or "").strip()]
+    assert json.loads(document) == {"sym": "IBM", "price": 101.5}
+    tried = part(client, "/editor/try", text="ticks->t[./price > 100]", channel1="ticks", document1=document)
+    assert "1 match" in text_of(tried)
+
+
+def test_the_editor_works_without_scripts(client: httpx2.Client) -> None:
+    wrong = checked(client.post("/editor/register", data={"name": "by_form", "text": "S//book["}))
+    assert "XSCL_SYNTAX" in text_of(wrong)
+    assert wrong.xpath("//textarea[@name = 'text']")[0].text_content().strip() == "S//book["
+    taken = checked(client.post("/editor/register", data={"name": "same_author", "text": QUERY}))
+    assert "XSCL_NAME_TAKEN" in text_of(taken)
+    whole = checked(client.post("/editor/samples", data={"text": QUERY, "latest": "S"}))
+    assert sum(bool(each.text_content().strip()) for each in whole.xpath("//textarea")) == 3
+    answer = client.post("/editor/register", data={"name": "by_form", "text": "S//book\r\n[./author = 'Z']"})
+    assert answer.status_code == 303 and answer.headers["location"] == "/queries/by_form"
+    assert text_of(page(client, "/queries/by_form").xpath("//pre")[0]) == "S//book [./author = 'Z']"
+    assert client.post("/queries/by_form/drop").status_code == 303
+    assert client.get("/queries/by_form").status_code == 200, "its page stays, with its matches"
+
+
+# -- access ------------------------------------------------------------------------------------------------------
+
+
+def test_a_token_opens_the_console(tmp_path: Path) -> None:
+    with served(tmp_path / "home", auth=True) as running:
+        catalog = running.engine.home.catalog
+        with catalog.begin() as connection:
+            reader = add_token(connection, "ann", ["read"], 1)
+        with running.client(Accept="text/html") as client:
+            asked = client.get("/queries")
+            assert asked.status_code == 303 and asked.headers["location"] == "/login?next=%2Fqueries"
+            assert client.get("/static/console.css").status_code == 200
+            checked(client.get("/login?next=//evil.example/"))
+            assert client.get("/login").text.count('value="/"') == 1
+            refused = client.post("/login", data={"token": "xscl_wrong"})
+            assert refused.status_code == 401 and "set-cookie" not in refused.headers
+            entered = client.post("/login", data={"token": reader, "next": "//evil.example/"})
+            assert entered.status_code == 303 and entered.headers["location"] == "/"
+            cookie = entered.headers["set-cookie"].lower()
+            assert "httponly" in cookie and "samesite=strict" in cookie
+            assert "ann" in text_of(page(client, "/"))
+            # Calls of the API ask for the header, so no page of another site can make them.
+            assert client.get("/v1/queries").status_code == 401
+            assert client.post("/editor/register", data={"text": QUERY}).status_code == 403, "ann only reads"
+            foreign = client.post("/editor/check", data={"text": QUERY}, headers={"Origin": "https://evil.example"})
+            assert foreign.status_code == 403 and "XSCL_FORBIDDEN_HOST" in foreign.text
+            del client.headers["Origin"]
+            assert client.post("/editor/check", data={"text": QUERY}).status_code == 403
+            client.headers["Origin"] = running.address
+            with catalog.begin() as connection:
+                revoke_token(connection, "ann")
+            assert client.get("/queries").status_code == 303
+            part_ = client.get("/", headers={"HX-Request": "true"})
+            assert part_.status_code == 401 and part_.headers["hx-redirect"] == "/login"
+            assert client.post("/logout").status_code in (303, 401)
+
+
+# -- parts -------------------------------------------------------------------------------------------------------
+
+
+def random_tree(source: random.Random, depth: int = 0) -> Any:
+    names = ["a", "b", "{urn:x}c", "{urn:y}d"]
+    texts = ["", " ", "one", "a < b & c > d", "]]>", '"quoted"', "two\nlines", "\u00a0é"]
+    element = etree.Element(source.choice(names), nsmap={"p": "urn:x"} if source.random() < 0.3 else None)
+    for name in ("x", "{urn:x}y", "{http://www.w3.org/XML/1998/namespace}lang"):
+        if source.random() < 0.3:
+            element.set(name, source.choice(["1", 'a"<&', " "]))
+    element.text = source.choice(texts)
+    for _ in range(source.randrange(4) if depth < 4 else 0):
+        child = random_tree(source, depth + 1)
+        child.tail = source.choice(texts)
+        element.append(child)
+    return element
+
+
+def squeezed(text: str) -> list[tuple[str, dict[str, str], str, str]]:
+    """Elements with attributes and texts; white space between elements does not count."""
+    root = etree.fromstring(text)
+    return [
+        (each.tag, dict(each.attrib), (each.text or "").strip(), (each.tail or "").strip()) for each in root.iter("*")
+    ]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_document_is_shown_as_it_is(seed: int) -> None:
+    tree = random_tree(random.Random(seed))
+    text = etree.tostring(tree, encoding="unicode")
+    shown = "".join(piece.text for piece in marked_document(text))
+    assert squeezed(shown) == squeezed(text)
+
+
+def test_long_documents_are_cut() -> None:
+    pieces = marked_document(f"<a>{'<b>x</b>' * 20_000}<c>{'y' * 5_000}</c></a>", {1: "1"})
+    assert sum(len(piece.text) for piece in pieces) < 70_000
+    assert [piece.text for piece in pieces if piece.mark] == ["x"]
+
+
+def test_a_sparkline_stays_in_its_place() -> None:
+    for figures in ([], [0.0], [0, 0, 0], [1, 5, 2]):
+        line = sparkline(figures, 100, 20)
+        for place in line.line.split():
+            x, y = map(float, place.split(","))
+            assert 0 <= x <= 100 and 0 <= y <= 20
+
+
+# -- a real browser ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    driver = shutil.which("chromedriver")
+    if chromium is None or driver is None:
+        pytest.skip("no chromium with chromedriver here; apt-get install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    found = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    try:
+        size(found, 1280)
+        yield found
+    finally:
+        found.quit()
+
+
+def size(browser: Any, width: int, *, dark: bool = False) -> None:
+    screen = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+
+
+def wait(browser: Any, script: str, seconds: float = 10) -> Any:
+    """Wait until a script returns something; return it."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        with suppress(Exception):
+            if found := browser.execute_script(f"return {script}"):
+                return found
+        time.sleep(0.02)
+    raise AssertionError(f"{script} stayed empty; {browser.get_log('browser')}")
+
+
+def type_into(browser: Any, id_: str, text: str) -> None:
+    field = browser.find_element("id", id_)
+    field.clear()
+    field.send_keys(text)
+
+
+def shot(browser: Any, name: str) -> None:
+    """Keep a picture where ``XSCL_SCREENSHOTS`` says."""
+    if folder := os.environ.get("XSCL_SCREENSHOTS"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        taken = browser.execute_cdp_cmd("Page.captureScreenshot", {"format": "png"})
+        Path(folder, f"{name}.png").write_bytes(base64.b64decode(taken["data"]))
+
+
+AXE = Path(__file__).parents[2] / "build" / "axe" / "axe.min.js"
+
+
+def violations(browser: Any) -> list[str]:
+    """Serious violations of accessibility that axe-core finds in the page."""
+    browser.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text(encoding="utf-8")})
+    script = "const done = arguments[0]; axe.run(document).then(found => done(found.violations));"
+    found = browser.execute_async_script(script)
+    return [
+        f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found if each["impact"] in ("serious", "critical")
+    ]
+
+
+def test_a_query_from_its_first_word_to_its_sources(tmp_path: Path, browser: Any) -> None:
+    with served(tmp_path / "home") as running, running.client() as client:
+        running.engine.ingest([Event("S", "old", 1, xml=BOOK.replace("Danny", "Other"))])
+        browser.get(f"{running.address}/editor")
+        type_into(browser, "name", "same_author")
+        type_into(browser, "text", QUERY.replace("x3 = x6", "x3 = x7"))
+        told = wait(browser, "document.querySelector('#check .problem')?.innerText")
+        assert "XSCL_UNBOUND_VARIABLE" in told and "line 1" in told
+        assert wait(browser, "document.querySelector('.under mark')?.textContent") == "x7"
+        assert browser.find_element("id", "text").get_attribute("aria-invalid") == "true"
+        shot(browser, "console-fault")
+        # Mend it at its place.
+        browser.find_element("css selector", "[data-goto]").click()
+        browser.switch_to.active_element.send_keys("x6")
+        wait(
+            browser, "document.querySelector('#check .ok') && document.querySelectorAll('#check svg path').length == 2"
+        )
+        for number, text in ((1, BOOK), (2, BLOG)):
+            type_into(browser, f"channel{number}", "S")
+            type_into(browser, f"document{number}", text)
+        browser.find_element("css selector", "#trying ~ p button[formaction='/editor/try']").click()
+        assert wait(browser, "document.querySelector('#trial .count')?.innerText") == "1 match"
+        assert len(browser.find_elements("css selector", "#trial pre mark")) == 4
+        shot(browser, "console-editor")
+        browser.find_element("css selector", "button.main").click()
+        wait(browser, "document.querySelector('.state')?.innerText == 'Live.'")
+        assert browser.current_url.endswith("/queries/same_author")
+        assert browser.execute_script("return document.querySelectorAll('[data-match]').length") == 0
+        for number, text in enumerate((BOOK, BLOG)):
+            began = time.monotonic()
+            stamp = now_micros() // 1_000_000 + number
+            answer = client.post(
+                f"/v1/channels/S/events?ts={stamp}", content=text, headers={"Content-Type": "application/xml"}
+            )
+            assert answer.status_code == 202
+        wait(browser, "document.querySelector('[data-match] a')?.innerText")
+        took = time.monotonic() - began
+        assert took <= 1.0, f"{took:.2f} s from the push to the match on the page"
+        shot(browser, "console-live")
+        browser.find_element("css selector", "[data-match] a").click()
+        wait(browser, "document.querySelectorAll('.side').length == 2")
+        sources = [each.get_attribute("href") for each in browser.find_elements("css selector", "a.source")]
+        assert sources == ["http://books.example/1", "http://blogs.example/2"]
+        assert len(browser.find_elements("css selector", ".side pre mark")) == 4
+        shot(browser, "console-match")
+        for number in range(2):
+            browser.find_elements("css selector", ".side a[href^='/document?']")[number].click()
+            wait(browser, "location.pathname == '/document' && document.querySelector('pre.document')?.innerText")
+            assert "Danny Ayers" in browser.find_element("css selector", "pre.document").text
+            browser.back()
+            wait(browser, "document.querySelectorAll('.side').length == 2")
+        faults = [each for each in browser.get_log("browser") if each["level"] == "SEVERE"]
+        assert faults == []
+        for width in (1280, 390):
+            size(browser, width)
+            for path in (*PAGES, "/queries/same_author", "/channels/S"):
+                browser.get(running.address + path)
+                assert browser.execute_script("return document.documentElement.scrollWidth") <= width, (path, width)
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="no axe-core in build/axe; .ci/run fetches it")
+def test_no_page_keeps_people_out(service: Served, browser: Any) -> None:
+    with service.client() as client:
+        [match] = client.get("/v1/queries/same_author/matches?limit=1").json()["matches"]
+    more = ("/queries/same_author", "/channels/S", "/document?channel=S&id=d1", "/login", f"/matches/{match['match']}")
+    for dark in (False, True):
+        size(browser, 1280, dark=dark)
+        for path in (*PAGES, *more):
+            browser.get(service.address + path)
+            assert violations(browser) == [], (path, dark)
+        browser.get(f"{service.address}/editor?like=same_author")
+        for number, text in ((1, BOOK), (2, BLOG)):
+            type_into(browser, f"channel{number}", "S")
+            type_into(browser, f"document{number}", text)
+        browser.find_element("css selector", "#trying ~ p button[formaction='/editor/try']").click()
+        wait(browser, "document.querySelector('#trial .count')")
+        type_into(browser, "text", "S//book[")
+        wait(browser, "document.querySelector('#check .problem')")
+        assert violations(browser) == [], ("editor", dark)
