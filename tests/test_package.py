@@ -75,6 +75,7 @@ ALLOWED = {
         "xscl.base.xml_runs",
         "xscl.language.selection",
         "xscl.answers.headline",
+        "xscl.answers.marked_document",
         "xscl.bench.matching",
         "xscl.bench.news_joins",
     },

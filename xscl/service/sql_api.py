@@ -20,7 +20,7 @@ from xscl.service.calls import Body, Reader, Running, problems
 from xscl.service.problems import Refused
 from xscl.service.runtime import Service
 
-__all__ = ["router"]
+__all__ = ["Rows", "Statement", "router", "sql"]
 
 router = APIRouter(prefix="/v1", tags=["sql"])
 
