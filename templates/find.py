@@ -89,7 +89,8 @@ class Finder:
         if (edge >= 0).any():
             self._single_blocks(fresh.filter(pa.array(edge >= 0)), edge[edge >= 0], out)
         meets = ((alone[of] < 0) | both[of])[which] & ~fresh.column("late").to_numpy()
-        return run_of(fresh.filter(pa.array(self._held(fresh, meets))))
+        held = self._held(fresh, meets)
+        return run_of(fresh if held.all() else fresh.filter(pa.array(held)))
 
     def _held(self, fresh: pa.Table, meets: Bools) -> Bools:
         """Tell which of the rows that meet others are of use: some guard holds for their variable in their document.

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
-from xscl.base.mixed import label, read_value
+from xscl.base.mixed import label, read_values
 from xscl.xpath.column_conditions import alternatives
 from xscl.xpath.formulas import All
 from xscl.xpath.relational import Asked, Guard
@@ -240,5 +240,5 @@ class _Arrays:
                 found[of] = columns.codes(number)[row[of]] + len(values)
                 name = self.functions[function - 1]
                 known = texts.to_pylist()
-                values += known if name == "" else [read_value(name, text) for text in known]
+                values += known if name == "" else read_values(name, known)
         return found

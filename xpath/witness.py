@@ -162,7 +162,9 @@ class _Batch:
         known = known[self._valid[known]]
         root = dict(zip(begins, moves.names.roots(begins).tolist(), strict=True))
         roots = np.array([root[self.channels[place]] for place in known.tolist()], dtype=np.int64)
-        chunk = shred(self.contents.take(pa.array(known)), roots, moves.names)
+        in_a_row = len(known) > 0 and known[-1] - known[0] == len(known) - 1
+        contents = self.contents.slice(known[0], len(known)) if in_a_row else self.contents.take(pa.array(known))
+        chunk = shred(contents, roots, moves.names)
         self._visits = ChunkVisits(self.automaton, chunk, moves, begins, self._known)
         chunk.places[:] = known[chunk.places]
         return sorted(set(places).difference(chunk.places[~self._visits.left].tolist()))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.base.arrow_schemas import CHAIN, REFUSED
-from xscl.base.mixed import label, read_value
+from xscl.base.mixed import label, read_value, read_values
 from xscl.base.values import text_hashes
 from xscl.xpath.ranks import xpath_numbers
 from xscl.xpath.row_template import ChainEntry, RowTemplate
@@ -124,8 +124,7 @@ def _values(
             texts = texts.take(pa.array(visits.text[here]))
         if name:
             encoded = texts.dictionary_encode()
-            read = [read_value(name, text) for text in encoded.dictionary.to_pylist()]
-            texts = pa.array(read, pa.string()).take(encoded.indices)
+            texts = pa.array(read_values(name, encoded.dictionary.to_pylist()), pa.string()).take(encoded.indices)
         found.append(texts)
     return pa.concat_arrays(found), place
 

@@ -11,10 +11,10 @@ the kinds: ``equal-low lower|s``, or ``equal-low|s price=n qty=n`` where they di
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Literal, NamedTuple
 
-from xscl.base.values import apply_functions, number_text, time_key
+from xscl.base.values import FUNCTIONS, apply_functions, number_text, time_key
 
 __all__ = [
     "Kind",
@@ -27,6 +27,7 @@ __all__ = [
     "most_parts",
     "of_column",
     "read_value",
+    "read_values",
     "roles",
     "with_kinds",
 ]
@@ -242,6 +243,17 @@ def read_value(function: str, text: str) -> str | None:
     value = apply_functions(before, text)
     kind: Kind = kinds[0]  # type: ignore[assignment]
     return None if value is None else _ROLES[role[6:]](kind, value)
+
+
+def read_values(function: str, texts: Sequence[str]) -> list[str | None]:
+    """Return what a function gives for each of some texts.
+
+    >>> read_values("lower", ["X", "y"])
+    ['x', 'y']
+    """
+    if (single := FUNCTIONS.get(function)) is not None:
+        return list(map(single, texts))
+    return [read_value(function, text) for text in texts]
 
 
 def described(left: str, right: str) -> str:
