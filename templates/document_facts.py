@@ -71,6 +71,8 @@ def facts_of_runs(runs: Sequence[Run], docs: Int64s, guards: ProgramGuards) -> D
 
 def _facts_of_run(run: Run, docs: Int64s, key: int) -> _Found:
     at, row = run.of_documents(docs, np.full(len(docs), key))
+    if not len(row):
+        return at, row
     members, counts = run.shapes.members(run.shape[row].astype(np.int64))
     return _entries_of(np.repeat(at, counts), run.shapes.chains, members)
 

@@ -110,9 +110,12 @@ class _Side(NamedTuple):
 
 def _rows_of(runs: Sequence[RunView], docs: Int64s, keys: Int64s) -> _Side:
     """Return the rows of a key in each of some documents, a key for each."""
-    parts = []
+    none = np.empty(0, dtype=np.int64)
+    parts = [_Side(none, none, none, np.empty(0, dtype=np.int32), np.empty(0))]
     for number, view in enumerate(runs):
         pair, row = view.of_documents(docs, keys)
+        if not len(row):
+            continue  # most runs have none of these documents
         run = view.run
         slices = run.slices_of(row)
         value = run.slice_codes[slices] >> KEY_BITS

@@ -127,6 +127,8 @@ class Constants:
 
 
 def _applied(functions: str, texts: pa.StringArray) -> pa.StringArray:
+    if functions == "string-length":
+        return pc.utf8_length(texts).cast(pa.string())
     return pa.array([apply_functions(functions, text) for text in texts.to_pylist()], pa.string())
 
 

@@ -6,7 +6,9 @@ the guid as its id, the others get their feed or stream behind it.  Equal events
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -97,7 +99,7 @@ class IdsOfChannel:
 
     def has(self, id_: str) -> bool:
         """Whether an id stands for any event, with feed and version or without."""
-        return self.is_taken(id_) or id_ in self.versions
+        return id_ in self._new or id_ in self.taken or id_ in self.versions
 
     def add(self, base: str, known: KnownEvent) -> None:
         """Note an event; ``base`` is its id without feed and version."""
@@ -105,9 +107,9 @@ class IdsOfChannel:
         self.taken.add(known.id)
         self.versions.setdefault(base, []).append(known)
 
-    def add_new(self, row: IdRow) -> None:
-        """Note an event whose id stood for none, and that came by no stream."""
-        self._new[row[1]] = row
+    def add_new(self, rows: Iterable[IdRow]) -> None:
+        """Note events whose ids stood for none, and that came by no stream."""
+        self._new.update((row[1], row) for row in rows)
 
 
 def _known(row: EventId, stream: int, whole: bool) -> KnownEvent:
@@ -183,8 +185,8 @@ class KnownEvents:
 
     def add_new(self, rows: Sequence[IdRow]) -> None:
         """Note events whose ids stood for none, and that came by no stream."""
-        for row in rows:
-            self.of_channel(row[0]).add_new(row)
+        for channel, some in groupby(rows, itemgetter(0)):
+            self.of_channel(channel).add_new(some)
 
     def identify(self, item: CheckedEvent, channel: ChannelInfo, received: int) -> Identity | None:
         """Identify an event that was learnt of; None for one that is known already.

@@ -12,6 +12,7 @@ from itertools import groupby, islice
 
 from sqlalchemy.engine import Connection
 
+from xscl.base.collecting import collecting_later
 from xscl.base.errors import XsclError
 from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, in_fresh_dictionary
 from xscl.base.system_errors import FAULTS, named_file_faults
@@ -53,7 +54,8 @@ class Intake:
         """Take records in their order; everything that can be taken is."""
         report = IntakeReport()
         for chunk in record_runs(_without_notes(records, report)):
-            with named_file_faults(self.home.root):
+            # What is made of a chunk refers to itself nowhere.
+            with named_file_faults(self.home.root), collecting_later():
                 self._take(chunk, report)
         return report
 

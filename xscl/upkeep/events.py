@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +40,7 @@ from xscl.store.compaction import neighbours, tier_of
 from xscl.store.event_files import new_event_file, write_event_file
 from xscl.store.home import Home
 from xscl.store.inventory import changed_elsewhere, removed_unless_named
-from xscl.store.parquet import checked_dataset
+from xscl.store.parquet import checked_dataset, read_columns
 
 __all__ = ["EventFile", "EventUpkeep", "runs_of"]
 
@@ -163,8 +163,8 @@ class EventUpkeep:
         home = self._home
         with home.catalog.read() as connection:
             ranges = [row for file in inputs for row in ranges_of_file(connection, file.path)]
-        source = checked_dataset(home.paths([file.path for file in inputs]), EVENT_SCHEMA)
-        told = source.to_table(columns=["docid", "channel", "ts", "id"]).sort_by("docid")
+        paths = home.paths([file.path for file in inputs])
+        told = _read(paths, ["docid", "channel", "ts", "id"]).sort_by("docid")
         docids = told.column("docid").to_numpy()
         stays = _stays(told, kept)
         count = int(stays.sum())
@@ -173,7 +173,7 @@ class EventUpkeep:
         path: str | None = None
         with removed_unless_named(home, INTAKE_FILES.c.path) as written:
             if stays.any():
-                path = f"events/{self._write(source, docids[stays] if len(removed) else None, inputs).name}"
+                path = f"events/{self._write(paths, docids[stays] if len(removed) else None, inputs).name}"
                 written.append(path)
             step("upkeep.events")
             self._forget_ids(removed)
@@ -191,12 +191,13 @@ class EventUpkeep:
             self._patient.add(path)
         return len(removed)
 
-    def _write(self, source: ds.Dataset, only: Numbers | None, inputs: Sequence[EventFile]) -> Path:
+    def _write(self, paths: Sequence[str], only: Numbers | None, inputs: Sequence[EventFile]) -> Path:
         """Write events with these numbers, or all, as one file, with what is to be known of it in its footer."""
         target = new_event_file(self._home.folder("events"), inputs[0].first)
         if len(inputs) == 1 and self._tier(inputs[0]) is None:
+            source = checked_dataset(paths, EVENT_SCHEMA)
             return write_sealed(target, lambda path: _write_parts(path, source, only))
-        table = source.to_table()
+        table = _read(paths, EVENT_SCHEMA.names)
         if only is not None:
             table = table.filter(pc.is_in(table.column("docid"), pa.array(only)))
         if (np.diff(table.column("docid").to_numpy()) < 0).any():
@@ -213,6 +214,10 @@ class EventUpkeep:
                 for first, last in runs_of(part):
                     remove_ids_between(connection, first, last)
             step("upkeep.ids")
+
+
+def _read(paths: Iterable[str], columns: Sequence[str]) -> pa.Table:
+    return pa.concat_tables(read_columns(path, EVENT_SCHEMA, columns) for path in paths)
 
 
 def runs_of(docids: Numbers) -> Iterator[tuple[int, int]]:
