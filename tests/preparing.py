@@ -14,6 +14,7 @@ from xscl.language import ast
 from xscl.language.compile import CompiledQuery, compile_query
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Prepared, Preparer
+from xscl.language.outlines import Outline
 from xscl.language.parser import parse_query
 from xscl.language.tokens import Token, tokenize
 from xscl.templates.template import Instance
@@ -23,6 +24,8 @@ Names = Mapping[str, Sequence[str | None]]
 
 class _Counting(Preparer):
     compilations = 0
+    filled = 0
+    """Compilations of texts that were not parsed."""
     alike = 0
     """Compilations that began with what another text had been compiled to."""
 
@@ -30,6 +33,11 @@ class _Counting(Preparer):
         self.compilations += 1
         found = super()._compiled(query, text, like)
         self.alike += like is not None and found.compiled.plans is like.plans
+        return found
+
+    def _filled(self, known: Outline, text: str, tokens: Sequence[Token]) -> Prepared | None:
+        found = super()._filled(known, text, tokens)
+        self.filled += found is not None
         return found
 
 

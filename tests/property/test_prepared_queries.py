@@ -19,6 +19,11 @@ from strategies import (
     two_block_queries,
 )
 
+from xscl.language.compile import compile_query
+from xscl.language.forms import Preparer
+from xscl.language.parser import parse_query
+from xscl.language.unsatisfiable import impossible
+
 FACTS = channel_facts(NUMERIC, TEXTS)
 
 
@@ -68,11 +73,44 @@ def test_texts_that_differ_in_constants(data: st.DataObject) -> None:
         )
 
 
+def test_constants_that_are_filled_in() -> None:
+    both = Both(FACTS)
+    texts = [
+        "S/a[./c > {0}][./c < {1}][./b->x] JOIN {{x = y, 1 h}} R->b[contains-word(./s, {2}, {3})][./s->y]",
+        "S/a[./c = {2} or not(./d != {3})][./b->x] JOIN {{x = y, 1 h}} R->b[string-length(./s) >= {0}][./s->y]",
+        "S/a[starts-with(./c, {3})][./d[./e = {0}] = {2}][./b->x] JOIN {{x = y AND x != {2}, 1 h}} R->b[./s->y]",
+        "S/a[./c >= {2}][./b->x] JOIN {{x = y, 1 h}} R->b[./n < {1}][./s->y]",
+        "R->a[./n = {0}][./s->x] JOIN {{x = y, 1 h}} R->b[./n = {1}][./s->y]",
+    ]
+    numbers = ["5", "3", "1e3", "007", "0.50", "7000000001", "99999999999999999999.1"]
+    words = ["'x'", "'Y'", "'two words'", "''", "'qz0zq'", "'it''s'", "'5'", "'2026-01-01'", "'é'"]
+    for seed in range(30):
+        choose = Dice(seed)
+        for text in texts:
+            both.check(text.format(*(choose.one(*of) for of in (numbers, numbers, words, words))))
+    assert both.preparer.filled > 40 and both.refused > 10
+
+
+def test_conditions_that_are_filled_in_are_those_of_the_text() -> None:
+    preparer, template = (
+        Preparer(None, FACTS),
+        "S/a[./c > {0}][./c < 9][./b->x] JOIN {{x = y, 1 h}} R->b[./n = {1}][./s->y]",
+    )
+    for low, number in [(1, 2), (3, 4), (10, 5), (1, 6)]:
+        text = template.format(low, number)
+        normal = preparer.prepare_text(text).compiled.normal
+        fresh = compile_query(parse_query(text), text, channels=FACTS).normal
+        assert [[node.conditions for node in block.nodes] for block in normal.blocks] == [
+            [node.conditions for node in block.nodes] for block in fresh.blocks
+        ]
+        assert (impossible(normal, FACTS) is None) == (impossible(fresh, FACTS) is None) == (low != 10)
+
+
 def test_constants_of_guards_are_compiled_alike() -> None:
     both = Both(FACTS)
     for number in range(5):
         both.check(f"S/a[./c > {number}][./b->x] JOIN {{x = y, 1 h}} R->b[contains-word(./s, 'w{number}')][./s->y]")
-    assert both.preparer.alike == 4
+    assert both.preparer.filled == 4
 
 
 @settings(max_examples=examples(60), deadline=None)

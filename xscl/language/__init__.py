@@ -18,6 +18,7 @@
 * ``guards``: Conditions of a block on its whole document that compare with constants, lifted out of the pattern as a
   guard
 * ``normalize``: Value-join normal form of syntax trees (thesis 6.2)
+* ``outlines``: Texts that differ in constants of brackets alone
 * ``parser``: A recursive-descent parser for XSCL: one method a rule of docs/reference/language.md, Statements
 * ``path_parser``: Paths, and the conditions in their brackets: one method a rule of docs/reference/language.md
 * ``query_rows``: Rows of the catalogue that follow from a compiled query alone

@@ -31,7 +31,7 @@ from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import Definition
 from xscl.xpath.states import spec_digests
 
-__all__ = ["CompiledQuery", "compile_query", "settled_cases"]
+__all__ = ["CompiledQuery", "compile_normal", "compile_query", "settled_cases"]
 
 _Pairs = tuple[tuple[Definition, Definition], ...]
 MAX_CHARACTERS = 2_000_000
@@ -100,17 +100,24 @@ def compile_query(
     if query.select is not None:
         prepare_select(query.select, text, namespaces)  # refuses what could not be output
     try:
-        found = _Compiler(normal, channels or {}, with_guards=len(normal.blocks) == 2).compiled(like)
-        guards = [guard.alternatives for guard in found.group.guards if guard is not None]
-        if guards and (found.group.exchanges or prod(map(len, guards)) > MOST_ALTERNATIVES):
-            # Rows of links put matches together that ``ONCE`` exchanges, and know no guards.
-            found = _Compiler(normal, channels or {}, with_guards=False).compiled()
-        return found
+        return compile_normal(normal, channels or {}, like)
     except UnsupportedFeatureError as error:
         # What is unsupported about a join graph concerns the query as a whole.
         raise UnsupportedFeatureError(
             error.condition, error.message, text=text, span=query.source.span, hint=error.hint
         ) from None
+
+
+def compile_normal(
+    normal: NormalQuery, channels: Mapping[str, ChannelFacts], like: CompiledQuery | None = None
+) -> CompiledQuery:
+    """Compile a normal form, as ``compile_query`` does; refusals have no place."""
+    found = _Compiler(normal, channels, with_guards=len(normal.blocks) == 2).compiled(like)
+    guards = [guard.alternatives for guard in found.group.guards if guard is not None]
+    if guards and (found.group.exchanges or prod(map(len, guards)) > MOST_ALTERNATIVES):
+        # Rows of links put matches together that ``ONCE`` exchanges, and know no guards.
+        found = _Compiler(normal, channels, with_guards=False).compiled()
+    return found
 
 
 def settled_cases(
@@ -157,10 +164,14 @@ class _Compiler:
 
     def compiled(self, like: CompiledQuery | None = None) -> CompiledQuery:
         normal = self.normal
+        if like is not None:
+            plans = [
+                self._plan_like(index, like) or self._plan(index, block) for index, block in enumerate(normal.blocks)
+            ]
+            if self._is_like(plans, like):
+                return self._with_guards_of(plans, like)
         check_comparisons(self.normal, self.columns)
         plans = [self._plan(index, block) for index, block in enumerate(normal.blocks)]
-        if like is not None and self._is_like(plans, like):
-            return self._with_guards_of(plans, like)
         self._check_size(plans)
         graph = self._graph(plans)
         canonical = canonicalize(graph)
@@ -235,6 +246,21 @@ class _Compiler:
                     )
 
     # -- reduction ---------------------------------------------------------------------------------------------
+
+    def _plan_like(self, index: int, like: CompiledQuery) -> BlockPlan | None:
+        """Return the plan of a block that differs from one of a query like it in its guard alone; None: it may not."""
+        if not self.with_guards or index >= len(like.plans):
+            return None
+        known, block = like.plans[index], self.normal.blocks[index]
+        if [node.parent for node in block.nodes] != known.parents or block.result != like.normal.blocks[index].result:
+            return None
+        kept = known.joined or {block.result}
+        steps, at_document = final_steps(self.columns[index], kept)
+        live = with_ancestors(known.parents, {*known.minor.nodes, *known.output.nodes})
+        lifted = lift(self.columns[index], steps, at_document, live)
+        if lifted.steps != known.lifted.steps or lifted.at_document != known.lifted.at_document:
+            return None
+        return replace(known, lifted=lifted)
 
     def _plan(self, index: int, block: NormalBlock) -> BlockPlan:
         parents = [node.parent for node in block.nodes]

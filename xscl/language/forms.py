@@ -19,8 +19,9 @@ from functools import lru_cache
 from xscl.base.durations import UNITS
 from xscl.base.errors import QueryError
 from xscl.language import ast
-from xscl.language.compile import CompiledQuery, compile_query, settled_cases
+from xscl.language.compile import CompiledQuery, compile_normal, compile_query, settled_cases
 from xscl.language.facts import ChannelFacts
+from xscl.language.outlines import Outline, outline_of
 from xscl.language.parser import parse_query
 from xscl.language.query_rows import names_json
 from xscl.language.text_notes import text_notes
@@ -84,8 +85,8 @@ class Preparer:
         self.namespaces = dict(namespaces or {})
         self.channels = dict(channels or {})
         self._forms: dict[_Key, _Form] = {}
-        self._outlines: dict[_Key, CompiledQuery] = {}
-        """The first query of those whose texts differ in constants of brackets alone."""
+        self._outlines: dict[tuple[str, ...], Outline] = {}
+        """Texts that differ in constants of brackets alone."""
         self._texts: dict[str, Prepared] = {}
         self._kept = 0
         """Number of queries that were compiled since the memory was emptied."""
@@ -103,7 +104,7 @@ class Preparer:
         """
         found = self._texts.get(text)
         if found is None:
-            found = self._prepared(tokens, parse)
+            found = self._prepared(text, tokens, parse)
             self._forget()
             self._texts[text] = found
         return found
@@ -112,13 +113,13 @@ class Preparer:
         """Prepare a text that is one query and nothing else: the text of a registered query or group."""
         return self.known(text) or self.prepare(text, tokenize(text)[:-1], lambda: (parse_query(text), text))
 
-    def _prepared(self, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
+    def _prepared(self, text: str, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
         read = _read(tokens)
         if read is None:
-            return self._first(tokens, parse)
+            return self._first(text, tokens, parse)
         form = self._forms.get(read.form)
         if form is None:
-            prepared = self._first(tokens, parse)
+            prepared = self._first(text, tokens, parse)
             self._remember(read, prepared)
             return prepared
         compiled = form.windows.get(read.windows)
@@ -127,12 +128,29 @@ class Preparer:
             form.windows[read.windows] = compiled
         return Prepared(compiled, form.names.format(*map(_quoted, read.variables)))
 
-    def _first(self, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
+    def _first(self, text: str, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
         """Compile a text of no known form, by means of one that differs in constants if there was one."""
-        outline = _outline(tokens)
-        prepared = self._compiled(*parse(), like=self._outlines.get(outline))
-        self._outlines.setdefault(outline, prepared.compiled)
-        return prepared
+        outline = outline_of(tokens)
+        known = self._outlines.get(outline)
+        if known is None:
+            prepared = self._compiled(*parse())
+            self._outlines[outline] = Outline(prepared.compiled, prepared.names)
+            return prepared
+        return self._filled(known, text, tokens) or self._compiled(*parse(), like=known.first)
+
+    def _filled(self, known: Outline, text: str, tokens: Sequence[Token]) -> Prepared | None:
+        """Compile a text without parsing it; None: that does not do."""
+        normal = known.filled(text, tokens, self.namespaces)
+        if normal is None:
+            return None
+        try:
+            compiled = compile_normal(normal, self.channels, known.first)
+        except QueryError:
+            return None  # said of this text
+        if compiled.plans is not known.first.plans:
+            return None
+        self._kept += 1
+        return Prepared(replace(compiled, notes=known.first.notes), known.names)
 
     def _compiled(self, query: ast.Query, text: str, like: CompiledQuery | None = None) -> Prepared:
         compiled = compile_query(query, text, namespaces=self.namespaces, channels=self.channels, like=like)
@@ -372,19 +390,6 @@ class _Reader:
                 form.append("}")
             form += [get(word, word) for word in words]
         return form, [get(word, word) for word in self.windows], tuple(word[1:] for word in number)
-
-
-def _outline(tokens: Sequence[Token]) -> _Key:
-    """Return the words of a text without the constants in brackets."""
-    found: list[str | int] = []
-    nested = 0
-    for kind, value, _, _ in tokens:
-        nested += (kind == "[") - (kind == "]")
-        if kind not in ("string", "number"):
-            found.append(value)
-        else:
-            found.append(kind if nested > 0 else f"{kind} {value}")
-    return tuple(found)
 
 
 def _told(bracket: tuple[list[str], list[str]]) -> list[str]:

@@ -228,7 +228,7 @@ class Registry:
         chunks = _chunks(given)
         if not atomic:
             for chunk in chunks:
-                with self._transaction(strict, owner) as work, collecting_later():
+                with collecting_later(), self._transaction(strict, owner) as work:
                     outcomes += take(work, chunk)
             return outcomes
         try:

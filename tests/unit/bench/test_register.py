@@ -20,6 +20,7 @@ FIGURES = {
     "queries_per_s", "one_more_ms", "one_more_first_ms", "rss_bytes", "one_at_a_time_per_s", "bulk_sample_per_s",
     "speedup", "digest_equal", "templates", "groups", "list_page_ms", "filter_page_ms", "spark_jobs", "parse_us",
     "compile_us", "canonicalize_us", "catalogue_us", "load_s", "cpu_s", "catalog_bytes", "results_digest",
+    "start_cpu_s", "start_us_a_group", "start_rss_bytes",
 }  # fmt: skip
 
 

@@ -1,0 +1,217 @@
+"""Texts that differ in constants of brackets alone: the normal form of one, filled in with the constants of others.
+
+The constants of a text are replaced by *marks*, and the text with marks is brought to normal form.  Where each mark
+stands in one condition, as it was written, the constants of another text are put in its place, and nothing is parsed.
+Any other outline, and any constant that may be refused, goes the way of all texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from xscl.base.errors import QueryError
+from xscl.base.values import number_text
+from xscl.base.words import is_word
+from xscl.language.compile import CompiledQuery
+from xscl.language.normalize import NormalQuery, TreeNode, normalize
+from xscl.language.parser import parse_query
+from xscl.language.tokens import Token
+from xscl.xpath.pattern import (
+    AllOf,
+    AnyOf,
+    Call,
+    Comparison,
+    Condition,
+    Constant,
+    Exists,
+    Expression,
+    Here,
+    Negation,
+    Step,
+    Truth,
+    conditions,
+)
+
+__all__ = ["Outline", "outline_of"]
+
+_MOST = 2_000
+"""Words and signs, and hundreds of characters, of a text that is filled in; longer ones may be refused."""
+_CLAUSES = frozenset(("as", "create", "declare", "drop", "publish", "select", "starting"))
+_OTHERS = frozenset(("bad", "constructor", "next"))
+_ORDERS = frozenset(("<", "<=", ">", ">="))
+
+Marks = Mapping[Constant, Constant]
+
+
+def outline_of(tokens: Sequence[Token]) -> tuple[str, ...]:
+    """Return the words of a text without the constants in brackets."""
+    found: list[str] = []
+    nested = 0
+    for kind, value, _, _ in tokens:
+        nested += (kind == "[") - (kind == "]")
+        if kind not in ("string", "number"):
+            found.append(value)
+        else:
+            found.append(kind if nested > 0 else f"{kind} {value}")
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class Outline:
+    """The texts of one outline."""
+
+    first: CompiledQuery
+    """The first of them."""
+    names: str
+    """Its names, as JSON."""
+    normal: NormalQuery | None = None
+    """The normal form with marks; None: it is not made, or texts are not filled in."""
+    marks: tuple[Constant, ...] = ()
+    places: tuple[tuple[int, int], ...] = ()
+    """(block, node) of the conditions with marks."""
+    is_made: bool = False
+
+    def filled(self, text: str, tokens: Sequence[Token], namespaces: Mapping[str, str]) -> NormalQuery | None:
+        """Return the normal form of another text, but for places in it; None: it is to be parsed."""
+        if not self.is_made:
+            self.is_made = True
+            self._make(text, tokens, namespaces)
+        if self.normal is None or len(tokens) > _MOST or len(text) > 100 * _MOST:
+            return None
+        values = tuple(map(_constant, _bracketed(tokens)))
+        if None in values:
+            return None
+        marks: dict[Constant, Constant] = dict(zip(self.marks, values, strict=True))  # type: ignore[arg-type]
+        trees: dict[int, list[TreeNode]] = {}
+        try:
+            for block, node in self.places:
+                nodes = trees.setdefault(block, list(self.normal.blocks[block].nodes))
+                known = nodes[node]
+                found = [_filled(condition, marks) for condition in known.conditions]
+                nodes[node] = TreeNode(known.parent, known.step, known.variable, found, known.spans)
+        except _Refused:
+            return None
+        blocks = tuple(
+            replace(block, nodes=trees[place]) if place in trees else block
+            for place, block in enumerate(self.normal.blocks)
+        )
+        return replace(self.normal, blocks=blocks)
+
+    def _make(self, text: str, tokens: Sequence[Token], namespaces: Mapping[str, str]) -> None:
+        """Bring the text with marks to normal form, where that can be filled in."""
+        if any(kind in _OTHERS or kind == "name" and value.lower() in _CLAUSES for kind, value, _, _ in tokens):
+            return
+        parts: list[str] = []
+        marks: list[Constant] = []
+        end, begin = 0, tokens[0].start
+        for token in _bracketed(tokens):
+            is_number = token.kind == "number"
+            marks.append(Constant(f"{7_000_000_001 + len(marks)}" if is_number else f"qz{len(marks)}zq", is_number))
+            parts += [text[end : token.start - begin], str(marks[-1])]
+            end = token.end - begin
+        marked = "".join(parts) + text[end:]
+        try:
+            normal = normalize(parse_query(marked), marked, namespaces)
+        except QueryError:
+            return
+        places, seen = [], []
+        for at, block in enumerate(normal.blocks):
+            for node, tree in enumerate(block.nodes):
+                found = [each for condition in tree.conditions for each in _constants(condition, marks)]
+                seen += found
+                places += [(at, node)] * bool(found)
+        # Notes are made of texts in quotes that are compared as numbers.
+        if sorted(map(str, seen)) == sorted(map(str, marks)):
+            self.normal, self.marks, self.places = normal, tuple(marks), tuple(places)
+
+
+class _Refused(Exception):
+    """A constant that may be refused."""
+
+
+def _bracketed(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Iterate over the constants in brackets."""
+    nested = 0
+    for token in tokens:
+        nested += (token.kind == "[") - (token.kind == "]")
+        if nested > 0 and token.kind in ("string", "number"):
+            yield token
+
+
+def _constant(token: Token) -> Constant | None:
+    if token.kind == "string":
+        return Constant(token.value, is_number=False)
+    number = number_text(token.value)
+    return None if number is None else Constant(number, is_number=True)
+
+
+def _constants(condition: Condition, marks: Sequence[Constant]) -> list[Constant]:
+    """Return the marks in a condition, each as often as it stands there as it was written."""
+    found: list[Constant] = []
+
+    def note(constant: Constant) -> Constant:
+        found.extend([constant] * (constant in marks))
+        return constant
+
+    def compared(comparison: Comparison) -> None:
+        if comparison.op in _ORDERS and not comparison.right.is_number and comparison.right in marks:
+            found.extend([comparison.right] * 2)
+
+    _mapped(condition, note, compared)
+    return found
+
+
+def _filled(condition: Condition, marks: Marks) -> Condition:
+    return _mapped(condition, lambda constant: marks.get(constant, constant), lambda _: None)
+
+
+Change = Callable[[Constant], Constant]
+Seen = Callable[[Comparison], None]
+
+
+def _mapped(condition: Condition, change: Change, seen: Seen) -> Condition:
+    """Return a condition with other constants, in canonical order."""
+    match condition:
+        case Exists(step):
+            return Exists(_mapped_step(step, change, seen))
+        case Comparison(left, op, right):
+            seen(condition)
+            return Comparison(_expression(left, change, seen), op, change(right))
+        case Truth(call):
+            found = _expression(call, change, seen)
+            assert isinstance(found, Call)
+            return Truth(found)
+        case Negation(part):
+            return Negation(_mapped(part, change, seen))
+        case AllOf(parts):
+            return AllOf(conditions([_mapped(part, change, seen) for part in parts]))
+        case AnyOf(parts):
+            return AnyOf(conditions([_mapped(part, change, seen) for part in parts]))
+    return condition
+
+
+def _mapped_step(step: Step, change: Change, seen: Seen) -> Step:
+    if not step.conditions:
+        return step
+    return Step(step.axis, step.test, conditions([_mapped(part, change, seen) for part in step.conditions]))
+
+
+def _expression(expression: Expression, change: Change, seen: Seen) -> Expression:
+    match expression:
+        case Constant():
+            return change(expression)
+        case Here(steps):
+            return Here(tuple([_mapped_step(step, change, seen) for step in steps]))
+        case Call("contains-word", (operand, *sought)):
+            words = set()
+            for each in sought:
+                assert isinstance(each, Constant)
+                word = change(each).value
+                if not is_word(word):
+                    raise _Refused
+                words.add(word.casefold())
+            folded = (Constant(word, is_number=False) for word in sorted(words))
+            return Call(expression.name, (_expression(operand, change, seen), *folded))
+        case Call(name, args):
+            return Call(name, tuple([_expression(arg, change, seen) for arg in args]))
