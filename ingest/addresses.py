@@ -13,13 +13,23 @@ import re
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
+from urllib.parse import urlsplit
 
 import httpx2
 
 from xscl.base.errors import SourceError
 from xscl.base.shown import shortened
 
-__all__ = ["Resolve", "check_addresses", "checked_url", "forbidden", "normal_url", "private_allowed", "system_resolver"]
+__all__ = [
+    "Resolve",
+    "check_addresses",
+    "checked_target",
+    "checked_url",
+    "forbidden",
+    "normal_url",
+    "private_allowed",
+    "system_resolver",
+]
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host: (name, port) → addresses as text."""
@@ -121,6 +131,25 @@ def checked_url(text: str) -> str:
     return str(url.copy_with(fragment=None, raw_path=url.raw_path or b"/"))
 
 
+def checked_target(text: str, *, allow_private: bool = False) -> str:
+    """Bring an address to ask or to send to into its normal form; a host that is given as a number is judged at once.
+
+    Raises:
+        SourceError: ``XSCL_BAD_URL``; ``XSCL_PRIVATE_ADDRESS``.
+    """
+    allow_private = private_allowed(allow_private)
+    url = checked_url(text)
+    host = urlsplit(url).hostname or ""
+    numeric = host.replace(".", "").isdigit() or ":" in host
+    reason = forbidden(host, allow_private=allow_private) if numeric else None
+    if host == "localhost" and not allow_private:
+        reason = "private"
+    if reason is not None:
+        hint = "if it is meant: --allow-private, or XSCL_ALLOW_PRIVATE=1" if reason == "private" else None
+        raise SourceError("XSCL_PRIVATE_ADDRESS", f"{host} is {reason}", hint=hint)
+    return url
+
+
 def normal_url(text: str) -> str:
     """Bring an address into its normal form; what is none stays as it is."""
     try:
@@ -180,7 +209,9 @@ def check_addresses(host: str, addresses: Sequence[str], *, allow_private: bool 
             shown = address if address == host else f"{host} is at {address}, which"
             hint = None
             if reason == "private":
-                hint = "if it is meant to be fetched: 'xscl feed set URL --allow-private', or XSCL_ALLOW_PRIVATE=1"
+                hint = (
+                    "if it is meant: 'xscl feed set URL --allow-private', so too 'deliver add', or XSCL_ALLOW_PRIVATE=1"
+                )
             raise SourceError("XSCL_PRIVATE_ADDRESS", f"{shown} is {reason}; it is not asked", hint=hint)
 
 

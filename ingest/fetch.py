@@ -79,6 +79,14 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
+class _Sent:
+    """Headers of a request, and the body of one that has a body."""
+
+    headers: Mapping[str, str]
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Fetched:
     """Result of a poll, at the end of its redirects."""
 
@@ -165,7 +173,7 @@ class Fetcher:
         if modified:
             headers["If-Modified-Since"] = modified
         try:
-            found = await self._exchange(url, headers, allow_private or self.allow_private)
+            found = await self._exchange(url, _Sent(headers), allow_private or self.allow_private)
         except Exception as error:  # whatever a stranger makes a library do costs its own feed alone
             return Exchange(url, None, {}, problem=_failed(url, error))
         if found.status == 304 and not (etag or modified):
@@ -173,7 +181,23 @@ class Fetcher:
             return replace(found, problem=problem)
         return found
 
-    async def _exchange(self, url: str, headers: dict[str, str], allow_private: bool) -> Exchange:
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], *, allow_private: bool = False) -> Exchange:
+        """Send a body to ``url`` once; never raises for what the host does.  The body of an answer is not read.
+
+        Args:
+            url: as ``checked_url`` gives it.
+            body: what is sent.
+            headers: what is told of it.
+            allow_private: whether the host may be on a private network.
+        """
+        agent, host = self._headers["User-Agent"], httpx2.URL(url).netloc.decode("ascii")
+        sent = _Sent({**headers, "User-Agent": agent, "Host": host}, body)
+        try:
+            return await self._exchange(url, sent, allow_private or self.allow_private)
+        except Exception as error:  # as of feeds: a stranger's fault costs its own delivery alone
+            return Exchange(url, None, {}, problem=_failed(url, error))
+
+    async def _exchange(self, url: str, sent: _Sent, allow_private: bool) -> Exchange:
         deadline = asyncio.get_running_loop().time() + self.limits.total_s
         try:
             async with asyncio.timeout_at(deadline):
@@ -184,12 +208,12 @@ class Fetcher:
             return Exchange(url, None, {}, problem=self._too_slow(url), sent=False)
         try:
             async with asyncio.timeout_at(deadline):
-                response = await self._ask(url, addresses, headers)
+                response = await self._ask(url, addresses, sent)
         except SourceError as error:
             return Exchange(url, None, {}, problem=error)
         except TimeoutError:
             return Exchange(url, None, {}, problem=self._too_slow(url))
-        return await self._read(url, response, deadline)
+        return await self._read(url, response, deadline, wanted=sent.body is None)
 
     def _too_slow(self, url: str) -> SourceError:
         return SourceError("XSCL_FETCH_TIMEOUT", f"{url} was not there within {self.limits.total_s:g} seconds")
@@ -205,12 +229,12 @@ class Fetcher:
         check_addresses(host, found, allow_private=allow_private)
         return found
 
-    async def _ask(self, url: str, addresses: list[str], headers: dict[str, str]) -> httpx2.Response:
+    async def _ask(self, url: str, addresses: list[str], sent: _Sent) -> httpx2.Response:
         """Return the answer of the first address that takes the connection, its body still to be read."""
         problem = SourceError("XSCL_FETCH", url)
         for address in addresses:
             try:
-                return await self._transport.handle_async_request(self._request(url, address, headers))
+                return await self._transport.handle_async_request(self._request(url, address, sent))
             except httpx2.ConnectTimeout:
                 seconds = f"{self.limits.connect_s:g} seconds"
                 problem = SourceError("XSCL_FETCH_TIMEOUT", f"{url}: no connection within {seconds}")
@@ -220,22 +244,25 @@ class Fetcher:
                 raise _failed(url, error) from None
         raise problem
 
-    def _request(self, url: str, address: str, headers: dict[str, str]) -> httpx2.Request:
+    def _request(self, url: str, address: str, sent: _Sent) -> httpx2.Request:
         parsed = httpx2.URL(url)
         limits = self.limits
         timeout = httpx2.Timeout(limits.total_s, connect=limits.connect_s, pool=None)
         extensions: dict[str, object] = {"timeout": timeout.as_dict()}
         if parsed.scheme == "https":
             extensions["sni_hostname"] = parsed.raw_host.decode("ascii")
-        return httpx2.Request("GET", parsed.copy_with(host=address), headers=headers, extensions=extensions)
+        method = "GET" if sent.body is None else "POST"
+        at = parsed.copy_with(host=address)
+        return httpx2.Request(method, at, headers=sent.headers, content=sent.body, extensions=extensions)
 
-    async def _read(self, url: str, response: httpx2.Response, deadline: float) -> Exchange:
+    async def _read(self, url: str, response: httpx2.Response, deadline: float, *, wanted: bool) -> Exchange:
         headers = {name.lower(): value for name, value in response.headers.items()}
         body = bytearray()
         problem = None
+        wanted = wanted and response.status_code in _CONTENT
         try:
             async with asyncio.timeout_at(deadline), aclosing(response):
-                if response.status_code in _CONTENT:
+                if wanted:
                     await self._read_body(url, response, body)
         except SourceError as error:
             problem = error
@@ -243,7 +270,7 @@ class Fetcher:
             problem = _failed(url, error)
         except TimeoutError:
             problem = self._too_slow(url)
-        whole = bytes(body) if problem is None and response.status_code in _CONTENT else None
+        whole = bytes(body) if problem is None and wanted else None
         return Exchange(url, response.status_code, headers, whole, response.num_bytes_downloaded, problem)
 
     async def _read_body(self, url: str, response: httpx2.Response, body: bytearray) -> None:

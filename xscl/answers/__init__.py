@@ -7,6 +7,7 @@
 * ``channel_views``: Channels as relations: their names in SQL, their columns, and the steps that show their events
 * ``combination_steps``: Steps of combinations of documents: their events, and facts of their members for matches
 * ``data_sources``: The Spark data sources of xscl, and the sessions that know them
+* ``deliveries``: Deliveries of matches: adding them, sending again, and rows of their listing, without anything secret
 * ``document_listing``: Documents of a channel as people see them: the latest ones, or one by its id
 * ``explain``: Facts about one query: normal form, canonical variables, joins, windows, links, template and group
 * ``explain_text``: An explanation of a query as a text for people
@@ -18,6 +19,7 @@
 * ``item_listing``: Listing the items of feeds: title, feed, date and link of each, newest first; and showing one
 * ``marked_document``: A document as text for people, in lines with indents, some of whose nodes are marked
 * ``match_cursors``: Places in the order in which matches were committed, and their texts
+* ``match_feeds``: Matches of a query as feeds that others subscribe to: Atom (RFC 4287) and JSON Feed 1.1
 * ``match_listing``: Listings of matches, by time or in the order of commits, with values and documents
 * ``match_nodes``: Nodes that a query joins in the documents of a match, for people who look at both
 * ``match_reader``: Reading matches: stored once for all groups that share them, told apart by subscriber here

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xscl.answers.headline import Headline, headline
 from xscl.base.safe_xml import parse_stored
 from xscl.base.types import Match, format_time
 from xscl.xpath.nodes import AttributeNode, DocumentNode, TextNode, node_at, string_value
 
-__all__ = ["member_lines", "value_lines"]
+__all__ = ["member_headlines", "member_lines", "value_lines"]
 
 _LONGEST = 200
 """Characters of a value that are shown; longer texts are those of whole documents."""
@@ -37,6 +37,15 @@ def member_lines(match: Match) -> Iterator[str]:
         for more in (told.link, told.feed):
             if more:
                 yield f"    {more}"
+
+
+def member_headlines(match: Match) -> list[Headline]:
+    """Tell what each member is, in block order.
+
+    Args:
+        match: as listings give it, with its source.
+    """
+    return [one.headline for one in _members(match)]
 
 
 def value_lines(match: Match) -> Iterator[str]:
@@ -66,6 +75,6 @@ def _shown(document: str, place: int | str) -> _Shown:
     node = node_at(parse_stored(document), place)
     if isinstance(node, (AttributeNode, TextNode)):
         of = headline(node.owner)
-        return _Shown(Headline(of.title or string_value(node), of.link, of.feed), None)
+        return _Shown(replace(of, title=of.title or string_value(node)), None)
     element = node.root if isinstance(node, DocumentNode) else node
     return _Shown(headline(element), string_value(element) if len(element) else None)

@@ -13,6 +13,7 @@ __all__ = ["Headline", "headline"]
 _TITLES = ("title", "headline", "head", "name", "subject", "label")
 _LINKS = ("item_url", "link", "url", "guid", "id")
 _FEEDS = ("channel_title",)
+_HOMES = ("channel_url",)
 _COLUMNS = 8
 """Columns of a row that are shown."""
 
@@ -24,6 +25,8 @@ class Headline:
     title: str = ""
     link: str = ""
     feed: str = ""
+    home: str = ""
+    """Link of the feed."""
 
 
 def headline(element: _Element) -> Headline:
@@ -34,8 +37,8 @@ def headline(element: _Element) -> Headline:
     """
     for subject in (element, *element.iterancestors()):
         if title := _field(subject, _TITLES):
-            return Headline(title, _link(subject), _field(subject, _FEEDS))
-    return Headline(_row(element) or _text(element), _link(element), "")
+            return Headline(title, _link(subject, _LINKS), _field(subject, _FEEDS), _link(subject, _HOMES))
+    return Headline(_row(element) or _text(element), _link(element, _LINKS))
 
 
 def _row(element: _Element) -> str:
@@ -44,8 +47,8 @@ def _row(element: _Element) -> str:
     return ", ".join(f"{name} {text}" for name, text in cells[:_COLUMNS] if text)
 
 
-def _link(element: _Element) -> str:
-    for child in _children(element, _LINKS):
+def _link(element: _Element, names: tuple[str, ...]) -> str:
+    for child in _children(element, names):
         found = _text(child) or " ".join(child.get("href", "").split())
         if found.startswith(("http://", "https://")):
             return found

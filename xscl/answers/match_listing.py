@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +18,7 @@ from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.system_errors import named_file_faults
 from xscl.base.types import Match, MatchSource, format_time, time_bound, with_fields
 from xscl.batches.match_documents import Shown, Wanted, match_outputs, shown_of
+from xscl.catalog.batches import newest_batch
 from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.store.event_files import event_document, events_of
 from xscl.store.home import Home
@@ -30,12 +32,15 @@ __all__ = [
     "list_matches",
     "match_json",
     "named_matches",
+    "newest_matches",
 ]
 
 _FIRST_PART, _PART = 50, 500
 """Matches whose documents are read together: few at first, so that the first match is soon there."""
 
 
+_BACK, _FURTHER = 100, 8
+"""Batches that are looked through for the last matches at first, and how many times more then."""
 _KEPT = 20_000
 """Matches, without documents, that a listing keeps from counting them."""
 _SHOWN = 10
@@ -207,6 +212,27 @@ def named_matches(home: Home, matches: Iterator[_Item]) -> Iterator[_Item]:
     """Give the same, with faults of files by their names."""
     with named_file_faults(home.root):
         yield from matches
+
+
+def newest_matches(home: Home, query: str, after: str, most: int) -> tuple[list[Match], str]:
+    """Return the last matches of a query behind a cursor, as they were committed, and the cursor behind everything.
+
+    Raises:
+        CatalogError: there was never a query of that name.
+        EngineError: ``XSCL_BAD_CURSOR``.
+    """
+    begin, back = parse_cursor(after), _BACK
+    with named_file_faults(home.root):
+        last = home.catalog.ask(newest_batch)
+        refuse_ahead(begin, last)
+        while True:
+            # Nobody looks through all that a query ever answered for its last matches.
+            start = max(begin, Cursor(max(last + 1 - back, 0)), key=lambda cursor: cursor.batch)
+            reader = MatchReader(home, query, Times(), first=start.batch)
+            found = deque(reader.by_commit(start), maxlen=most)
+            if len(found) == most or start.batch <= begin.batch:
+                return list(built_matches(home, iter(found))), str(Cursor(reader.committed.last + 1))
+            back *= _FURTHER
 
 
 def find_match(home: Home, match: str) -> Match:

@@ -27,6 +27,7 @@ STEPS: Mapping[str, str] = {
     "import.checked": "what was unpacked is sound, and of this version",
     "import.rename": "what was unpacked is going to be the home",
     "import.renamed": "what was unpacked is the home; a catalogue elsewhere is not committed",
+    "deliver.sent": "matches are at their target, the catalogue does not know yet",
     "repair.commit": "a home is repaired, nothing is committed",
     "repair.committed": "a repair is committed, files are not put in order",
     "run.begin": "the lock of the home is held, nothing is tidied up",

@@ -7,6 +7,8 @@
 * ``clocks``: Clocks: what counts as the time of a channel, and what is late by it (docs/explanation/time.md, Clocks
   and lateness)
 * ``counters``: Counts that outlive the rows that they are of (table ``totals``)
+* ``deliveries``: Deliveries of matches and what was given up: the one module that writes tables ``deliveries`` and
+  ``dead_letters``
 * ``event_counts``: Counting events by what the catalogue says, ids and ranges of ids together; no file is read
 * ``events``: Events: the one module that writes tables ``intake_files``, ``event_ids`` and ``row_ranges``
 * ``feeds``: Feeds and the hosts they come from: the one module that writes tables ``feeds`` and ``hosts``

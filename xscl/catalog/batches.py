@@ -12,6 +12,7 @@ from xscl.catalog.tables import BATCHES
 
 __all__ = [
     "add_batch",
+    "commit_time",
     "forget_answers",
     "lose_results",
     "move_results",
@@ -26,6 +27,11 @@ _COUNTS = ("first", "last", "events", "witnesses", "pairs", "rout", "matches", "
 def newest_batch(connection: Connection) -> int:
     """Return the number of the last batch; 0 before the first one."""
     return connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0
+
+
+def commit_time(connection: Connection, batch: int) -> int | None:
+    """Return the time at which a batch was committed, in microseconds; None if there is none of the number."""
+    return connection.scalar(sa.select(BATCHES.c.committed).where(BATCHES.c.batch == batch))
 
 
 def result_paths(connection: Connection) -> list[str]:

@@ -6,13 +6,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.durations import format_duration, parse_duration
-from xscl.base.errors import CatalogError, SourceError, XsclError
+from xscl.base.errors import CatalogError, XsclError
 from xscl.base.progress import told
 from xscl.base.shown import HIDDEN, masked
 from xscl.base.types import MAX_NAME, is_name
@@ -22,7 +21,7 @@ from xscl.catalog.feeds import add_feed_row, update_feed
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_feed
 from xscl.catalog.tables import FEEDS
-from xscl.ingest.addresses import checked_url, forbidden, normal_url, private_allowed
+from xscl.ingest.addresses import checked_target, normal_url
 from xscl.ingest.fetch_policy import LEAST_INTERVAL, MOST_INTERVAL, Subscription, host_key
 from xscl.ingest.opml import Outline
 from xscl.ingest.poll_hints import NO_HINTS, hints_from_json
@@ -96,7 +95,7 @@ def add_feed(
     """
     outline = Outline(url, folder=folder_parts(folder), own={"channel": channel})
     with catalog.begin() as connection:
-        url = _checked(outline.url, allow_private)
+        url = checked_target(outline.url, allow_private=allow_private)
         if not _subscribe(catalog, connection, url, outline, interval, "active", now, allow_private):
             raise CatalogError(
                 "XSCL_NAME_TAKEN", f"{url} is subscribed already", hint=f"change it with 'xscl feed set {url}'"
@@ -123,7 +122,7 @@ def import_outlines(
         for number, outline in enumerate(listed_feeds, start=1):
             told("feeds", number, len(listed_feeds))
             try:
-                url = _checked(outline.url, allow_private)
+                url = checked_target(outline.url, allow_private=allow_private)
                 interval = parse_interval(outline.own["interval"]) if "interval" in outline.own else None
                 status = outline.own.get("status", "active")
                 if status not in _STATUSES:
@@ -141,21 +140,6 @@ def import_outlines(
             except XsclError as error:
                 results.append((outline, "refused", error))
     yield from results
-
-
-def _checked(url: str, allow_private: bool) -> str:
-    """Return the address in normal form; hosts that are given as a number are checked at once."""
-    allow_private = private_allowed(allow_private)
-    url = checked_url(url)
-    host = urlsplit(url).hostname or ""
-    numeric = host.replace(".", "").isdigit() or ":" in host
-    reason = forbidden(host, allow_private=allow_private) if numeric else None
-    if host == "localhost" and not allow_private:
-        reason = "private"
-    if reason is not None:
-        hint = "if it is meant to be fetched: --allow-private, or XSCL_ALLOW_PRIVATE=1" if reason == "private" else None
-        raise SourceError("XSCL_PRIVATE_ADDRESS", f"{host} is {reason}", hint=hint)
-    return url
 
 
 def _subscribe(

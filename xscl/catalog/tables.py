@@ -15,6 +15,8 @@ from sqlalchemy.types import TypeEngine
 __all__ = [
     "BATCHES",
     "CHANNELS",
+    "DEAD_LETTERS",
+    "DELIVERIES",
     "EVENT_IDS",
     "FEEDS",
     "FLUSHES",
@@ -378,6 +380,39 @@ OLD_FILES = Table(
     Column("path", String, primary_key=True, comment="a file, or a folder, that went out of use"),
     _needed("replaced", BigInteger, "when, microseconds since the epoch"),
     sa.Index("old_files_replaced", "replaced"),
+)
+DELIVERIES = Table(
+    "deliveries",
+    METADATA,
+    Column("name", String, primary_key=True),
+    _needed("query", _NAME, "name of the query whose matches are delivered"),
+    _needed("kind", String, "web or files"),
+    _needed("target", Text, "an address of the web, or a folder"),
+    Column("secret", String, comment="key of the signatures; NULL of files"),
+    _needed("private", Boolean, "whether the target may be on a private network"),
+    Column("most_bytes", BigInteger, comment="size at which a file ends; NULL of addresses"),
+    _needed("cursor", String, "behind all that was delivered or given up"),
+    Column("file", Text, comment="file that is written; NULL: none yet"),
+    _count("size", "bytes of it that are delivered"),
+    _count("sent", "matches delivered"),
+    _count("failures", "attempts that failed, one after the other"),
+    Column("failing", BigInteger, comment="time of the first of them, microseconds"),
+    _count("due", "time before which nothing is sent, microseconds"),
+    Column("problem", Text, comment="reason of the last failure; NULL after a success"),
+    _needed("created", BigInteger, "microseconds"),
+)
+DEAD_LETTERS = Table(
+    "dead_letters",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    _needed("delivery", String),
+    _needed("after", String, "cursor before its first match"),
+    _needed("until", String, "cursor behind its last match"),
+    _needed("matches", BigInteger),
+    _needed("problem", Text, "why it was given up"),
+    _needed("given_up", BigInteger, "microseconds"),
+    _needed("again", Boolean, "whether it is sent again"),
+    sa.Index("dead_letters_delivery", "delivery"),
 )
 TOKENS = Table(
     "tokens",

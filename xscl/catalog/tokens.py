@@ -18,7 +18,7 @@ from xscl.base.errors import CatalogError
 from xscl.base.types import require_name
 from xscl.catalog.tables import TOKENS
 
-__all__ = ["SCOPES", "Token", "add_token", "list_tokens", "read_token", "revoke_token"]
+__all__ = ["SCOPES", "Token", "add_token", "forget_tokens", "list_tokens", "read_token", "revoke_token"]
 
 SCOPES = ("read", "write", "admin")
 """Scopes of tokens: ``read`` lists, ``write`` pushes events and registers queries, ``admin`` does everything."""
@@ -84,6 +84,11 @@ def revoke_token(connection: Connection, name: str) -> None:
     """
     if not connection.execute(TOKENS.delete().where(TOKENS.c.name == name)).rowcount:
         raise CatalogError("XSCL_TOKEN_NOT_FOUND", f"there is no token {name}", hint="'xscl token list' has them")
+
+
+def forget_tokens(connection: Connection) -> None:
+    """Remove all tokens."""
+    connection.execute(TOKENS.delete())
 
 
 def _digest(text: str) -> str:

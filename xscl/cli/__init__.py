@@ -3,6 +3,7 @@
 * ``app``: The command line: ``xscl noun verb``
 * ``channels``: ``xscl channel``: channels and their streams
 * ``commands``: Commands made of functions: groups of options are records, and a command's help ends with examples
+* ``deliver``: ``xscl deliver``: webhooks and files that matches go to
 * ``feeds``: ``xscl feed``: subscriptions, and polling them
 * ``home``: ``xscl init``, ``doctor``, ``export`` and ``import``: the home as a whole
 * ``ingest``: ``xscl ingest`` and ``xscl eval``: what comes in

@@ -54,6 +54,7 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
         "match": "matches:match_app",
         "late": "late:late_app",
         "template": "templates:template_app",
+        "deliver": "deliver:deliver_app",
         "token": "service:token_app",
     }
 )

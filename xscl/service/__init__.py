@@ -4,6 +4,12 @@
 * ``problems``: Refusals as problems of RFC 9457: the condition, what is wrong and where, and what to do
 * ``arrivals``: Pushed events on their way into the home: whatever came meanwhile is taken in one transaction
 * ``metrics``: Counters and times of the service for Prometheus; every label has a bounded number of values
+* ``feed_pages``: The last matches of queries as entries of feeds, kept so that a reader that asks often costs little
+* ``delivery_pages``: Pages of a delivery: the next matches behind a cursor, as lines of JSON
+* ``delivery_files``: Files of deliveries: lines at the end of a file that another one follows by day and by size
+* ``webhooks``: Webhooks: requests that bring matches to an address, signed, and what their answers mean
+* ``delivery_sending``: Sending of one delivery: page after page to its target, each noted behind it, or put off
+* ``deliverer``: The deliverer: a thread that has deliveries go on as matches are committed
 * ``runtime``: The running service: one engine, the pushes that come in, the loop of batches, and the poller of feeds
 * ``access``: The gate in front of all calls: who asks, from where, how often, and with how large a body
 * ``calls``: Parts that all calls share: the service, the scopes, and the problems that their descriptions name
@@ -12,6 +18,8 @@
 * ``matches_api``: Calls that list matches, and streams of them as they are committed
 * ``home_api``: Calls about what the home holds: channels, feeds, templates, batches and figures
 * ``sql_api``: The call that reads the home's relations with SQL
+* ``feeds_api``: Calls that give a query's matches as feeds that others subscribe to
+* ``deliveries_api``: Calls about webhooks: listing, adding and ending deliveries, and sending again
 * ``health_api``: Calls for those who watch the service: whether it lives, whether it works, and its figures
 * ``console_drawing``: Drawings of the console: join graphs of queries and templates, and figures by time
 * ``console_pages``: Pages of the console: their templates, files and headers, forms, and refusals as pages

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -128,6 +130,8 @@ class Gate:
                 headers = MutableHeaders(scope=message)
                 for name, value in _HEADERS:
                     headers.setdefault(name, value)
+                if status == 401 and _FEED.fullmatch(scope["path"]):
+                    headers["WWW-Authenticate"] = 'Basic realm="xscl", charset="UTF-8"'
             await send(message)
 
         scope["xscl.holder"] = NOBODY
@@ -201,6 +205,18 @@ class Gate:
         self._log(json.dumps(line, ensure_ascii=False))
 
 
+_FEED = re.compile(r"/queries/[^/]+/feed\.(?:atom|json)")
+"""Paths of feeds."""
+
+
+def _password(text: str) -> str:
+    """Return the password of ``Authorization: Basic``; empty where there is none."""
+    try:
+        return base64.b64decode(text.strip(), validate=True).decode().partition(":")[2]
+    except ValueError:
+        return ""
+
+
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"})
 
 
@@ -232,8 +248,11 @@ def _is_page(path: str) -> bool:
 
 
 def _credentials(path: str, headers: Headers) -> str:
-    """Return the header with the token; on pages the cookie stands for it."""
+    """Return the header with the token; on pages the cookie stands for it, of readers of feeds the password."""
     given = headers.get("authorization", "")
+    scheme, _, text = given.partition(" ")
+    if scheme.lower() == "basic" and _FEED.fullmatch(path):
+        return f"Bearer {_password(text)}"
     if not given and _is_page(path) and (token := cookie_parser(headers.get("cookie", "")).get(COOKIE)):
         return f"Bearer {token}"
     return given

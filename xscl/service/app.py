@@ -9,7 +9,17 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from xscl import __version__
-from xscl.service import console, events_api, health_api, home_api, matches_api, queries_api, sql_api
+from xscl.service import (
+    console,
+    deliveries_api,
+    events_api,
+    feeds_api,
+    health_api,
+    home_api,
+    matches_api,
+    queries_api,
+    sql_api,
+)
 from xscl.service.access import Gate
 from xscl.service.calls import Problem
 from xscl.service.problems import add_handlers
@@ -23,6 +33,8 @@ _ROUTERS = (
     matches_api.router,
     home_api.router,
     sql_api.router,
+    feeds_api.router,
+    deliveries_api.router,
     health_api.router,
     console.router,
 )

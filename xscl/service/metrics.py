@@ -41,6 +41,9 @@ class Metrics:
         self.losses = Counter(
             "xscl_refused_to_queries", "What queries did not get of batches, and suspensions.", registry=own
         )
+        self.deliveries = Counter(
+            "xscl_delivered_matches", "Matches of deliveries, by outcome of each attempt.", ("outcome",), registry=own
+        )
         self.polls = Counter("xscl_feed_polls", "Feeds asked, by outcome.", ("outcome",), registry=own)
         self.streams = Gauge("xscl_live_streams", "Live streams that are open.", registry=own)
         self.running = Gauge("xscl_engine_running", "1 while batches are processed, 0 after a failure.", registry=own)

@@ -21,7 +21,9 @@ PROBLEM_TYPE = "application/problem+json"
 _TYPE = "urn:xscl:problem:"
 _AGAIN_S = 5
 """Seconds after which a client may try again where a fault is expected to pass."""
-_CONFLICTS = frozenset({"XSCL_NAME_TAKEN", "XSCL_CHANNEL_USED", "XSCL_NOT_SUSPENDED", "XSCL_HOME_IN_USE"})
+_CONFLICTS = frozenset(
+    {"XSCL_CHANNEL_USED", "XSCL_DELIVERY_EXISTS", "XSCL_HOME_IN_USE", "XSCL_NAME_TAKEN", "XSCL_NOT_SUSPENDED"}
+)
 _FORBIDDEN = frozenset({"XSCL_TOO_MANY_QUERIES", "XSCL_READ_ONLY", "XSCL_PRIVATE_ADDRESS"})
 _OWN_WORDS = {404: "XSCL_NO_SUCH_CALL", 405: "XSCL_BAD_METHOD"}
 

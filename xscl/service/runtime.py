@@ -18,6 +18,9 @@ from xscl.engine import Engine
 from xscl.intake.intake import Intake
 from xscl.intake.polling import PollSettings, environment_settings
 from xscl.service.arrivals import Arrivals
+from xscl.service.deliverer import Deliverer
+from xscl.service.delivery_sending import DeliverySettings
+from xscl.service.feed_pages import FeedPages
 from xscl.service.metrics import Metrics
 from xscl.service.settings import ServiceSettings
 
@@ -54,6 +57,8 @@ class Service:
         """Places of commits of pushes that no batch has reached, and the times of the commits."""
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
+        self.feed_pages = FeedPages(engine.home)
+        self.deliverer = Deliverer(engine.home, DeliverySettings(contact=self.polling.contact), self._delivered)
         self.arrivals = Arrivals(self.intake, settings.max_waiting, self.took)
         self.handle: RunHandle | None = None
 
@@ -64,6 +69,7 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self.handle = self.engine.start(every=self.settings.every, name="xscl-batches", then=self._processed)
         self.metrics.running.set_function(lambda: float(self.is_running))
+        self.deliverer.start()
         if self.settings.fetch:
             poller = threading.Thread(target=self._poll, name="xscl-poller", daemon=True)
             poller.start()
@@ -75,6 +81,7 @@ class Service:
         self.arrivals.close()
         if self.handle is not None:
             self.handle.stop()
+        self.deliverer.stop()
         for thread in self._threads:
             thread.join(timeout=self.polling.limits.total_s)
         self.engine.close()
@@ -127,8 +134,13 @@ class Service:
         now, (processed, _) = time.monotonic(), self.home.catalog.ask(read_last_places)
         while self._taken and self._taken[0][0] <= processed:
             self.metrics.answered_seconds.observe(now - self._taken.popleft()[1])
+        self.deliverer.wake()
         if self._loop is not None and not self._loop.is_closed():
             asyncio.run_coroutine_threadsafe(self._tell_streams(), self._loop)
+
+    def _delivered(self, outcome: str, matches: int) -> None:
+        """Count an attempt of a delivery."""
+        self.metrics.deliveries.labels(outcome).inc(matches)
 
     async def _tell_streams(self) -> None:
         async with self._changed:

@@ -12,9 +12,11 @@ from sqlalchemy import Table
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.catalog import Catalog
+from xscl.catalog.deliveries import forget_deliveries
 from xscl.catalog.groups import stored_rt, stored_template
 from xscl.catalog.state_files import forget_retired
 from xscl.catalog.tables import METADATA, TEMPLATES
+from xscl.catalog.tokens import forget_tokens
 
 __all__ = ["copy_to_file", "copy_to_catalog", "file_catalog"]
 
@@ -24,7 +26,7 @@ _CHUNK = 5_000
 def copy_to_file(catalog: Catalog, path: Path) -> None:
     """Write what is committed in a catalogue to a new SQLite file, as of one moment; others go on meanwhile.
 
-    Files that went out of use are not named in it.
+    Files that went out of use are not named in it.  Tokens and deliveries, which have keys, are left out.
     """
     with catalog.snapshot() as connection:
         if connection.dialect.name == "sqlite":
@@ -42,7 +44,11 @@ def copy_to_file(catalog: Catalog, path: Path) -> None:
                 METADATA.create_all(there)
                 _copy(connection, there)
     with file_catalog(path) as copy, copy.engine.begin() as there:
+        # What was removed is overwritten, so that nobody finds it in the file.
+        there.exec_driver_sql("pragma secure_delete = on")
         forget_retired(there)
+        forget_tokens(there)
+        forget_deliveries(there)
 
 
 @contextmanager

@@ -17,13 +17,15 @@ from typing import Any
 import sqlalchemy as sa
 
 from xscl.catalog.groups import stored_rt, stored_template
-from xscl.catalog.tables import METADATA, TEMPLATES
+from xscl.catalog.tables import DEAD_LETTERS, DELIVERIES, METADATA, TEMPLATES, TOKENS
 from xscl.upkeep.row_checks import MOST_TEXT, wrong_value
 
 __all__ = ["BadCatalogError", "copy_received"]
 
 _TEMPLATE = re.compile(r"[a-z][a-z0-9]*_[0-9a-f]{1,64}\Z")
 _ROWS = 5_000
+_NOT_TAKEN = (TOKENS, DELIVERIES, DEAD_LETTERS)
+"""Tables that are not copied: a stranger says neither who may use a home nor where its matches go."""
 _MOST_ROWS = 1 << 32
 
 
@@ -53,7 +55,8 @@ def copy_received(received: Path, target: Path) -> None:
                     for table in templates:
                         table.create(connection)
                     for table in tables:
-                        _copy(source, connection, table)
+                        if table not in _NOT_TAKEN:
+                            _copy(source, connection, table)
                     _require_home(connection)
             finally:
                 engine.dispose()

@@ -17,6 +17,7 @@ OWNERS = {
     "batches": ["batches"],
     "channels": ["channels", "streams"],
     "counters": ["totals"],
+    "deliveries": ["deliveries", "dead_letters"],
     "events": ["intake_files", "event_ids", "row_ranges"],
     "feeds": ["feeds", "hosts"],
     "groups": ["groups", "guards", "instances", "templates", "variables"],

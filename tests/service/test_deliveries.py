@@ -1,0 +1,330 @@
+"""Deliveries: webhooks and files get every match at least once, with equal ids, whatever fails meanwhile."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import hmac
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hook_server import hook_server
+
+from xscl.answers.deliveries import add_files, add_webhook, delivery_rows, send_again
+from xscl.answers.match_listing import Listing, list_matches
+from xscl.base.errors import CatalogError, EngineError, SourceError
+from xscl.base.failpoints import hooked
+from xscl.base.types import Event
+from xscl.catalog.deliveries import Delivery, drop_delivery
+from xscl.catalog.tokens import add_token, list_tokens
+from xscl.engine import Engine
+from xscl.ingest.fetch import FetchLimits
+from xscl.service.deliverer import Deliverer
+from xscl.service.delivery_files import append_lines, next_file
+from xscl.service.delivery_sending import DeliverySettings
+from xscl.service.webhooks import Retries, signature
+from xscl.store.home import Home, init_home, open_home
+from xscl.upkeep.archive_export import export_home
+from xscl.upkeep.archive_import import import_home
+
+SOON = DeliverySettings(retries=Retries(first_s=0.01, most_s=0.02), page=7, limits=FetchLimits(total_s=5), look_s=0.05)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with Engine(init_home(tmp_path / "home")) as engine:
+        engine.register("ticks[./price > 100]", name="high")
+        engine.register("ticks[./price > 1000]", name="never")
+        yield engine
+
+
+def push(engine: Engine, *prices: int) -> None:
+    engine.ingest(Event("ticks", f"t{price}", price, row={"price": price}) for price in prices)
+    engine.run_once()
+
+
+def ids(home: Home) -> list[str]:
+    return [match.id for match in list_matches(home, Listing("high", after="start"))]
+
+
+@contextmanager
+def delivering(home: Home, settings: DeliverySettings = SOON) -> Iterator[Deliverer]:
+    deliverer = Deliverer(home, settings)
+    deliverer.start()
+    try:
+        yield deliverer
+    finally:
+        deliverer.stop()
+
+
+def wait(until: Callable[[], object]) -> None:
+    end = time.monotonic() + 10
+    while not until():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def row(home: Home, name: str) -> dict[str, object]:
+    return next(each for each in delivery_rows(home) if each["delivery"] == name)
+
+
+def test_every_match_arrives_at_a_target_that_fails_half_the_time(engine: Engine) -> None:
+    push(engine, *range(90, 130))
+    with hook_server(lambda number: (503, 200)[number % 2]) as hooks:
+        secret = add_webhook(engine.home, "shop", "high", hooks.url, after="start", private=True)
+        with delivering(engine.home) as deliverer:
+            wait(lambda: len(set(hooks.taken)) == 29)
+            push(engine, 200, 201, 99)
+            deliverer.wake()
+            wait(lambda: len(set(hooks.taken)) == 31)
+        assert hooks.taken == ids(engine.home)
+        for got in hooks.got:
+            at, _, digest = got.headers["x-xscl-signature"].removeprefix("t=").partition(",v1=")
+            assert abs(time.time() - int(at)) < 60
+            assert digest == hmac.new(secret.encode(), at.encode() + b"." + got.body, hashlib.sha256).hexdigest()
+            assert got.headers["content-type"] == "application/x-ndjson"
+            assert len(got.ids) <= 7
+            assert all(json.loads(line)["cursor"] for line in got.body.splitlines())
+        # A page that is sent once more has the key that it had.
+        assert hooks.got[0].headers["idempotency-key"] == hooks.got[1].headers["idempotency-key"]
+        assert hooks.got[1].headers["idempotency-key"] != hooks.got[2].headers["idempotency-key"]
+    told = row(engine.home, "shop")
+    assert (told["state"], told["sent"], told["failures"]) == ("active", 31, 0)
+    assert secret not in json.dumps(delivery_rows(engine.home))
+
+
+def test_a_delivery_begins_with_what_comes(engine: Engine) -> None:
+    push(engine, 101)
+    with hook_server() as hooks:
+        add_webhook(engine.home, "shop", "high", hooks.url, after=None, private=True)
+        push(engine, 102)
+        with delivering(engine.home):
+            wait(lambda: hooks.taken)
+        assert hooks.taken == ids(engine.home)[1:]
+
+
+def test_what_was_sent_and_not_noted_is_sent_again(engine: Engine) -> None:
+    push(engine, *range(101, 111))
+    failures = iter([True])
+
+    def fail(step: str) -> None:
+        if step == "deliver.sent" and next(failures, False):
+            raise RuntimeError("the process would end here")
+
+    with hook_server() as hooks, hooked(fail):
+        add_webhook(engine.home, "shop", "high", hooks.url, after="start", private=True)
+        with delivering(engine.home):
+            wait(lambda: len(set(hooks.taken)) == 10)
+        assert hooks.taken == ids(engine.home)[:7] + ids(engine.home)
+
+
+_SERVE = """
+import sys, time
+from xscl.service.deliverer import Deliverer
+from xscl.service.delivery_sending import DeliverySettings
+from xscl.store.home import open_home
+Deliverer(open_home(sys.argv[1]), DeliverySettings(page=7)).start()
+time.sleep(20)
+"""
+
+
+def test_a_process_that_is_killed_between_sending_and_noting_repeats_a_page(engine: Engine) -> None:
+    push(engine, *range(101, 121))
+    with hook_server() as hooks:
+        add_webhook(engine.home, "out", "high", hooks.url, after="start", private=True)
+        environment = {**os.environ, "XSCL_CRASH_AT": "deliver.sent:2"}
+        ended = subprocess.run([sys.executable, "-c", _SERVE, str(engine.home.root)], env=environment, check=False)
+        assert ended.returncode == -signal.SIGKILL
+        assert row(engine.home, "out")["sent"] == 7
+        with delivering(engine.home):
+            wait(lambda: row(engine.home, "out")["sent"] == 20)
+        assert hooks.taken == ids(engine.home)[:14] + ids(engine.home)[7:]
+
+
+def test_a_page_that_was_written_and_not_noted_is_written_once(engine: Engine, tmp_path: Path) -> None:
+    push(engine, *range(101, 121))
+    failures = iter([False, True])
+
+    def fail(step: str) -> None:
+        if step == "deliver.sent" and next(failures, False):
+            raise RuntimeError("the process would end here")
+
+    add_files(engine.home, "out", "high", tmp_path / "out", after="start", most_bytes=1 << 20)
+    with hooked(fail), delivering(engine.home):
+        wait(lambda: row(engine.home, "out")["sent"] == 20)
+    assert lines(tmp_path / "out") == ids(engine.home)
+
+
+def lines(folder: Path) -> list[str]:
+    return [
+        json.loads(line)["match"]
+        for path in sorted(folder.glob("*.ndjson"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
+
+
+def test_files_follow_each_other_by_size(engine: Engine, tmp_path: Path) -> None:
+    add_files(engine.home, "out", "high", tmp_path / "out", after="start", most_bytes=2_000)
+    push(engine, *range(101, 131))
+    with delivering(engine.home) as deliverer:
+        wait(lambda: row(engine.home, "out")["sent"] == 30)
+        files = sorted((tmp_path / "out").iterdir())
+        assert [path.name[-13:-7] for path in files] == ["000001", "000002", "000003"]
+        assert lines(tmp_path / "out") == ids(engine.home)
+        # Whoever takes the last file away gets a new one.
+        files[-1].unlink()
+        push(engine, 200)
+        deliverer.wake()
+        wait(lambda: row(engine.home, "out")["sent"] == 31)
+    assert sorted((tmp_path / "out").iterdir())[-1].name[-13:-7] == "000004"
+
+
+def test_a_file_is_no_link_to_another_place(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("kept", encoding="utf-8")
+    (tmp_path / "out-20260601-000001.ndjson").symlink_to(tmp_path / "precious")
+    assert next_file(tmp_path, "out", "20260601", None, 0, 10) == "out-20260601-000002.ndjson"
+    with pytest.raises(EngineError, match="XSCL_CANNOT_WRITE"):
+        append_lines(tmp_path / "out-20260601-000001.ndjson", 0, b"x")
+    assert (tmp_path / "precious").read_text(encoding="utf-8") == "kept"
+
+
+def test_what_a_target_does_not_take_is_given_up_and_sent_again(engine: Engine) -> None:
+    push(engine, *range(101, 111))
+    impatient = DeliverySettings(
+        retries=Retries(first_s=0.001, most_s=0.001, attempts=3), page=6, limits=SOON.limits, look_s=0.05
+    )
+    with hook_server(lambda number: 500) as hooks:
+        add_webhook(engine.home, "shop", "high", hooks.url, after="start", private=True)
+        with delivering(engine.home, impatient) as deliverer:
+            wait(lambda: row(engine.home, "shop")["dead_matches"] == 10)
+            assert len(hooks.got) == 6
+            told = row(engine.home, "shop")
+            assert (told["state"], told["dead_letters"], told["sent"]) == ("dead letters", 2, 0)
+            assert "answered 500" in str(told["problem"])
+            # Once more in vain, then with success, beside what is new.
+            send_again(engine.home, "shop", None)
+            deliverer.wake()
+            wait(lambda: len(hooks.got) == 8)
+            hooks.answer = lambda number: 200
+            push(engine, 200)
+            assert send_again(engine.home, "shop", None) == {"matches": 10}
+            deliverer.wake()
+            wait(lambda: row(engine.home, "shop")["sent"] == 11)
+        assert sorted(hooks.taken) == sorted(ids(engine.home))
+        assert row(engine.home, "shop")["dead_letters"] == 0
+
+
+def test_everything_is_sent_again_on_demand(engine: Engine) -> None:
+    push(engine, 101, 102)
+    with hook_server() as hooks:
+        add_webhook(engine.home, "shop", "high", hooks.url, after="start", private=True)
+        with delivering(engine.home) as deliverer:
+            wait(lambda: row(engine.home, "shop")["sent"] == 2)
+            send_again(engine.home, "shop", "start")
+            deliverer.wake()
+            wait(lambda: len(hooks.taken) == 4)
+        assert hooks.taken == ids(engine.home) * 2
+
+
+def test_redirects_are_not_followed(engine: Engine) -> None:
+    push(engine, 101)
+    with hook_server() as other, hook_server(lambda number: 307, location=other.url) as hooks:
+        add_webhook(engine.home, "shop", "high", hooks.url, after="start", private=True)
+        with delivering(engine.home):
+            wait(lambda: row(engine.home, "shop")["failures"])
+        assert other.got == []
+        assert "XSCL_REDIRECT" in str(row(engine.home, "shop")["problem"])
+
+
+def test_private_targets_need_a_word(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XSCL_ALLOW_PRIVATE", raising=False)
+    for url in ("http://127.0.0.1/", "http://localhost:8000/x", "http://[::1]/", "http://10.0.0.7/"):
+        with pytest.raises(SourceError, match="XSCL_PRIVATE_ADDRESS"):
+            add_webhook(engine.home, "shop", "high", url, after=None)
+    with pytest.raises(SourceError, match="metadata"):
+        add_webhook(engine.home, "shop", "high", "http://169.254.169.254/", after=None, private=True)
+    for url in ("file:///etc/passwd", "ftp://a.example/", "http://ann:secret@a.example/"):
+        with pytest.raises(SourceError, match="XSCL_BAD_URL"):
+            add_webhook(engine.home, "shop", "high", url, after=None, private=True)
+    # A name is resolved and judged when something is sent.
+    push(engine, 101)
+    with hook_server() as hooks:
+        add_webhook(engine.home, "shop", "high", hooks.url, after="start", private=True)
+        with engine.home.catalog.engine.begin() as connection:
+            connection.exec_driver_sql("update deliveries set private = 0")
+        with delivering(engine.home):
+            wait(lambda: row(engine.home, "shop")["failures"])
+        assert hooks.got == []
+        assert "XSCL_PRIVATE_ADDRESS" in str(row(engine.home, "shop")["problem"])
+
+
+def test_refusals(engine: Engine) -> None:
+    url = "https://hooks.example/x"
+    add_webhook(engine.home, "shop", "high", url, after=None)
+    for name, query, after, condition in (
+        ("shop", "high", None, "XSCL_DELIVERY_EXISTS"),
+        ("other", "unknown", None, "XSCL_QUERY_NOT_FOUND"),
+        ("other", "high", "x", "XSCL_BAD_CURSOR"),
+        ("other", "high", "c99", "XSCL_BAD_CURSOR"),
+    ):
+        with pytest.raises((CatalogError, EngineError), match=condition):
+            add_webhook(engine.home, name, query, url, after=after)
+    with pytest.raises(CatalogError, match="XSCL_DELIVERY_NOT_FOUND"), engine.home.catalog.begin() as connection:
+        drop_delivery(connection, "other")
+    for after in (None, "start"):
+        with pytest.raises(CatalogError, match="XSCL_DELIVERY_NOT_FOUND"):
+            send_again(engine.home, "other", after)
+
+
+def test_a_query_without_matches_costs_no_writing(engine: Engine) -> None:
+    with hook_server() as hooks:
+        add_webhook(engine.home, "shop", "never", hooks.url, after="start", private=True)
+        before = row(engine.home, "shop")["cursor"]
+        with delivering(engine.home) as deliverer:
+            for price in (101, 102, 103):
+                push(engine, price)
+                deliverer.wake()
+                time.sleep(0.1)
+        assert hooks.got == []
+        assert row(engine.home, "shop")["cursor"] == before
+
+
+def test_pauses_grow_to_a_most_and_end_after_a_day() -> None:
+    retries = Retries()
+    assert [retries.pause_s(failures, 1.0) for failures in (1, 2, 5, 12, 13, 40)] == [1, 2, 16, 2048, 3600, 3600]
+    assert retries.pause_s(5, 0.0) == 8
+    delivery = Delivery("d", "q", "web", "https://a.example/", "c1", 0, failures=3, failing=1_000_000)
+    assert not retries.is_last(delivery, 1_000_000 + 86_399 * 1_000_000)
+    assert retries.is_last(delivery, 1_000_000 + 86_400 * 1_000_000)
+    waited = sum(retries.pause_s(failures, 0.5) for failures in range(1, 40))
+    assert 86_400 * 0.7 < waited < 86_400 * 1.2
+
+
+def test_a_signature_that_others_compute() -> None:
+    # openssl dgst -sha256 -hmac key, of the text 7.{}
+    assert signature("key", b"{}", 7) == f"t=7,v1={hmac.digest(b'key', b'7.{}', 'sha256').hex()}"
+
+
+def test_archives_have_no_tokens_and_no_keys(engine: Engine, tmp_path: Path) -> None:
+    secret = add_webhook(engine.home, "shop", "high", "https://hooks.example/very-private", after=None)
+    with engine.home.catalog.begin() as connection:
+        token = add_token(connection, "ann", ["admin"], 1)
+    archive = tmp_path / "home.tar.gz"
+    with archive.open("wb") as stream:
+        export_home(engine.home, stream)
+    packed = gzip.decompress(archive.read_bytes())
+    for text in (secret, "very-private", hashlib.sha256(token.encode()).hexdigest()):
+        assert text.encode() not in packed
+    with archive.open("rb") as stream:
+        import_home(tmp_path / "copy", stream)
+    copy = open_home(tmp_path / "copy")
+    assert delivery_rows(copy) == []
+    assert copy.catalog.ask(list_tokens) == []

@@ -1,0 +1,172 @@
+"""Feeds of matches: what readers of feeds make of them, our own among them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import feedparser
+import pytest
+from lxml import etree
+
+from xscl.answers.match_feeds import atom_feed, json_feed
+from xscl.answers.match_listing import list_matches
+from xscl.base.types import Event
+from xscl.engine import Engine
+from xscl.service.feed_pages import MOST_ENTRIES, FeedPages
+from xscl.store.home import init_home
+
+ATOM = "{http://www.w3.org/2005/Atom}"
+URL = "http://127.0.0.1:8080/queries/same_story/feed.atom?limit=5"
+SAME = "left->a[./title->t] JOIN {t = u, 2 days, ONCE} right->b[./title->u]"
+TITLES = ["Storm & flood < now", "Zażółć gęślą jaźń", "A ]]> b", "'quoted' \"twice\""]
+
+DOCUMENTS = [
+    "<a xmlns='urn:d'><p:b xmlns:p='urn:p' p:c='1'/> t</a>",
+    "<p:a xmlns:p='urn:p'><b/></p:a>",
+    "<a><b/></a>",
+    "<a:x xmlns:a='http://www.w3.org/2005/Atom'/>",
+]
+
+
+def feed(name: str, *titles: str) -> bytes:
+    items = "".join(
+        f"<item><guid>http://{name}.example/{n}</guid><link>http://{name}.example/{n}?a=1&amp;b=2</link>"
+        f"<title>{title.replace('&', '&amp;').replace('<', '&lt;').replace('>', '&gt;')}</title>"
+        f"<pubDate>Mon, 01 Jun 2026 10:00:{n:02d} GMT</pubDate></item>"
+        for n, title in enumerate(titles)
+    )
+    return (
+        f"<rss version='2.0'><channel><title>The {name} &amp; more</title><link>http://{name}.example/</link>"
+        f"<description>d</description>{items}</channel></rss>"
+    ).encode()
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    folder = tmp_path_factory.mktemp("feeds")
+    with Engine(init_home(folder / "home")) as engine:
+        engine.register(SAME, name="same_story")
+        engine.register("spaces->z", name="spaces")
+        engine.register("S->b[./id->i] JOIN {i = j, 1 d, ONCE} S->c[./id->j]", name="many")
+        for name in ("left", "right"):
+            (folder / f"{name}.xml").write_bytes(feed(name, *TITLES))
+            engine.ingest(folder / f"{name}.xml", channel=name)
+        texts = [
+            "<a xmlns='urn:d'><p:b xmlns:p='urn:p' p:c='1'/> t</a>",
+            "<p:a xmlns:p='urn:p'><b/></p:a>",
+            "<a><b/></a>",
+        ]
+        engine.ingest(Event("spaces", f"z{n}", n, xml=text) for n, text in enumerate(texts))
+        engine.run_once()
+        yield engine
+
+
+def pages(engine: Engine, query: str = "same_story") -> tuple[bytes, bytes]:
+    entries, _ = FeedPages(engine.home).entries(query, 50)
+    return atom_feed(query, entries, URL), json_feed(query, entries, URL)
+
+
+def test_atom_has_what_the_standard_wants(engine: Engine) -> None:
+    root = etree.fromstring(pages(engine)[0])
+    assert root.tag == f"{ATOM}feed"
+    entries = root.findall(f"{ATOM}entry")
+    assert len(entries) == len(TITLES)
+    for element in (root, *entries):
+        for once in ("id", "title", "updated"):
+            assert len(element.findall(ATOM + once)) == 1, once
+        assert len([link for link in element.findall(f"{ATOM}link") if link.get("rel") == "alternate"]) <= 1
+        assert len(element.findall(f"{ATOM}source")) <= 1
+    assert root.findtext(f"{ATOM}author/{ATOM}name") == "xscl"
+    assert [link.get("href") for link in root.findall(f"{ATOM}link")] == [URL]
+    ids = [entry.findtext(f"{ATOM}id") for entry in entries]
+    assert (
+        ids
+        == [f"urn:xscl:match:{match.id}" for match in list_matches(engine.home, query="same_story", after="start")][
+            ::-1
+        ]
+    )
+    entry = entries[-1]
+    links = ["http://left.example/0?a=1&b=2", "http://right.example/0?a=1&b=2"]
+    assert [link.get("href") for link in entry.findall(f"{ATOM}link[@rel='via']")] == links
+    stories = entry.findall("{urn:xscl:atom}story")
+    assert [story.findtext(f"{ATOM}source/{ATOM}title") for story in stories] == ["The left & more", "The right & more"]
+    assert [story.findtext(f"{ATOM}source/{ATOM}id") for story in stories] == [
+        "http://left.example/",
+        "http://right.example/",
+    ]
+    assert {story.findtext(f"{ATOM}title") for story in stories} == {TITLES[0]}
+
+
+@pytest.mark.parametrize("query", ["same_story", "spaces"])
+def test_output_documents_are_whole(engine: Engine, query: str) -> None:
+    root = etree.fromstring(pages(engine, query)[0])
+    found = [entry.find(f"{ATOM}content") for entry in root.findall(f"{ATOM}entry")]
+    matches = list(list_matches(engine.home, query=query, after="start"))[::-1]
+    for content, match in zip(found, matches, strict=True):
+        assert content is not None and content.get("type") == "text"
+        assert content.text == match.document
+
+
+def test_a_reader_of_others_understands_both(engine: Engine) -> None:
+    atom, json_ = pages(engine)
+    found = feedparser.parse(atom)
+    assert not found.bozo
+    assert found.version == "atom10"
+    assert [entry.title for entry in found.entries[::-1]] == TITLES
+    assert found.entries[-1].link == "http://right.example/0?a=1&b=2"
+    assert found.entries[-1].source.title == "The right & more"
+    told = json.loads(json_)
+    assert told["version"] == "https://jsonfeed.org/version/1.1"
+    assert [item["title"] for item in told["items"][::-1]] == TITLES
+    assert [item["id"] for item in told["items"]] == [entry.id for entry in found.entries]
+
+
+@pytest.mark.parametrize("kind", ["atom", "json"])
+def test_another_home_subscribes_and_joins(engine: Engine, tmp_path: Path, kind: str) -> None:
+    (tmp_path / f"feed.{kind}").write_bytes(pages(engine)[kind == "json"])
+    (tmp_path / "third.xml").write_bytes(feed("third", "nothing", TITLES[1]))
+    with Engine(init_home(tmp_path / "home")) as other:
+        other.register("found->a[./title->t][./guid->g] JOIN {t = u, 2 days, ONCE} third->b[./title->u]", name="again")
+        other.register("found", name="all")
+        report = other.ingest(tmp_path / f"feed.{kind}", channel="found")
+        assert (report.rejected, report.tolerant) == (0, 0)
+        other.ingest(tmp_path / "third.xml", channel="third")
+        other.run_once()
+        assert len(other.matches("all")) == len(TITLES)
+        (match,) = other.matches("again")
+    ids = [each.id for each in list_matches(engine.home, query="same_story")]
+    assert match.values["t"] == TITLES[1]
+    assert match.values["g"].removeprefix("urn:xscl:match:") in ids
+
+
+def test_pages_go_on_with_what_comes(engine: Engine) -> None:
+    pages = FeedPages(engine.home)
+    assert pages.entries("many", 10) == ([], None)
+    for first in range(0, 120, 60):
+        engine.ingest(
+            Event("S", f"{kind}{n}", n, xml=f"<{kind}><id>{n}</id></{kind}>")
+            for n in range(first, first + 60)
+            for kind in ("b", "c")
+        )
+        engine.run_once()
+        found, changed = pages.entries("many", MOST_ENTRIES)
+        wanted = list(list_matches(engine.home, query="many", after="start"))[::-1][:MOST_ENTRIES]
+        assert [entry.id for entry in found] == [match.id for match in wanted]
+        assert changed is not None
+        # Who asks for the first time gets the same.
+        assert FeedPages(engine.home).entries("many", MOST_ENTRIES) == (found, changed)
+        assert pages.entries("many", 7)[0] == found[:7]
+
+
+def test_an_entry_that_was_replaced_is_gone(tmp_path: Path) -> None:
+    with Engine(init_home(tmp_path / "home")) as engine:
+        engine.register("left->a[./title->t]", name="all")
+        pages = FeedPages(engine.home)
+        for text in ("first words", "other words"):
+            (tmp_path / "feed.xml").write_bytes(feed("left", text))
+            engine.ingest(tmp_path / "feed.xml", channel="left")
+            engine.run_once()
+            (entry,) = pages.entries("all", 10)[0]
+            assert text in entry.atom

@@ -1,0 +1,120 @@
+"""``xscl deliver``: webhooks and files that matches go to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from xscl.base.terminal import show
+from xscl.cli.commands import command
+from xscl.cli.options import HomeOptions, Printing, say
+from xscl.cli.printing import print_rows
+
+__all__ = ["deliver_app"]
+
+_MIB = 1 << 20
+
+deliver_app = typer.Typer(no_args_is_help=True, help="Webhooks and files that matches go to, sent by 'xscl serve'.")
+
+
+@command(deliver_app, "add")
+def deliver_add(
+    name: str,
+    query: Annotated[str, typer.Option("--query", help="Query whose matches are delivered.")],
+    url: Annotated[
+        str | None, typer.Option("--url", help="Address of the web that takes them: requests with lines of JSON.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="DIR", help="Folder of the files that they are written to.")
+    ] = None,
+    after: Annotated[
+        str | None,
+        typer.Option(metavar="CURSOR", help="Begin behind this; 'start' delivers all.", show_default="what comes"),
+    ] = None,
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="The address may be on a private network.")
+    ] = False,
+    rotate: Annotated[
+        int, typer.Option(min=1, max=1 << 20, metavar="MIB", help="Size at which a file ends; each day has its own.")
+    ] = 64,
+    *,
+    at: HomeOptions,
+) -> None:
+    """Deliver the matches of a query, at least once each, while 'xscl serve' runs.
+
+    Of an address, the key that signs the requests is printed, once.
+
+    Example: xscl deliver add shop --query cheap --url https://shop.example/hooks/xscl
+    xscl deliver add archive --query cheap --file /var/lib/matches --after start
+    """
+    from xscl.answers.deliveries import add_files, add_webhook
+
+    if (url is None) == (file is None):
+        raise typer.BadParameter("give one of them", param_hint="--url, --file")
+    home = at.open()
+    if file is not None:
+        add_files(home, name, query, file, after=after, most_bytes=rotate * _MIB)
+        say(f"delivery {name}; 'xscl serve' writes the files")
+        return
+    assert url is not None
+    show(add_webhook(home, name, query, url, after=after, private=allow_private))
+    say(f"delivery {name}; the key of its signatures is not shown again")
+
+
+@command(deliver_app, "list")
+def deliver_list(at: HomeOptions, printing: Printing) -> None:
+    """List deliveries: how far they are, what fails, and what was given up.
+
+    Example: xscl deliver list
+    """
+    from xscl.answers.deliveries import DELIVERY_COLUMNS, delivery_rows
+
+    short = ["delivery", "query", "target", "state", "sent", "dead_matches"]
+    shown = print_rows(
+        delivery_rows(at.open()), DELIVERY_COLUMNS, printing.chosen(), short=short, notes=["next_attempt", "problem"]
+    )
+    if not shown:
+        say("no deliveries; 'xscl deliver add NAME --query QUERY --url URL' makes one")
+
+
+@command(deliver_app, "drop")
+def deliver_drop(name: str, at: HomeOptions) -> None:
+    """End a delivery; what was given up is forgotten, the matches stay in the home.
+
+    Example: xscl deliver drop shop
+    """
+    from xscl.catalog.deliveries import drop_delivery
+
+    with at.open().catalog.begin() as connection:
+        drop_delivery(connection, name)
+    say(f"dropped {name}")
+
+
+@command(deliver_app, "replay")
+def deliver_replay(
+    name: str,
+    after: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CURSOR",
+            help="All behind this; 'start' is before all.",
+            show_default="what was given up",
+        ),
+    ] = None,
+    *,
+    at: HomeOptions,
+) -> None:
+    """Send again what was given up, or everything behind a cursor; ids stay the same.
+
+    Example: xscl deliver replay shop
+    xscl deliver replay shop --after start
+    """
+    from xscl.answers.deliveries import send_again
+
+    told = send_again(at.open(), name, after)
+    if "matches" in told:
+        say(f"{name} sends {told['matches']} matches again")
+    else:
+        say(f"{name} goes on behind {told['after']}")
