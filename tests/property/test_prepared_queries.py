@@ -92,10 +92,8 @@ def test_constants_that_are_filled_in() -> None:
 
 
 def test_conditions_that_are_filled_in_are_those_of_the_text() -> None:
-    preparer, template = (
-        Preparer(None, FACTS),
-        "S/a[./c > {0}][./c < 9][./b->x] JOIN {{x = y, 1 h}} R->b[./n = {1}][./s->y]",
-    )
+    preparer = Preparer(None, FACTS)
+    template = "S/a[@k > {0}][@k < 9][./b->x] JOIN {{x = y, 1 h}} R->b[./n = {1}][./s->y]"
     for low, number in [(1, 2), (3, 4), (10, 5), (1, 6)]:
         text = template.format(low, number)
         normal = preparer.prepare_text(text).compiled.normal
