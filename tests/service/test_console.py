@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import os
 import random
 import shutil
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import lxml.html
 import pytest
+from http_service import SETTINGS, Running, running
 from lxml import etree
 
 from xscl.answers.marked_document import marked_document
 from xscl.base.types import Event, now_micros
-from xscl.catalog.tokens import add_token, revoke_token
-from xscl.engine import Engine
+from xscl.catalog.tokens import revoke_token
 from xscl.service.console_drawing import sparkline
-from xscl.service.server import make_server
-from xscl.service.settings import ServiceSettings
-from xscl.store.home import init_home
 
 PAGES = ("/", "/queries", "/editor", "/matches", "/channels", "/feeds", "/templates", "/sql", "/batches")
 QUERY = (
@@ -40,40 +35,23 @@ BLOG = "<blog><author>Danny Ayers</author><title>RSS &amp; Atom</title><link>htt
 EVIL = "</pre><script>alert(1)</script><img src=x onerror=alert(2)>"
 
 
-@dataclass(frozen=True)
-class Served:
-    engine: Engine
-    address: str
-
-    def client(self, **headers: str) -> httpx2.Client:
-        return httpx2.Client(base_url=self.address, headers={"Origin": self.address, **headers}, timeout=30)
-
-
 @contextmanager
-def served(home: Path, *, auth: bool = False) -> Iterator[Served]:
-    """Serve a home in a thread."""
-    engine = Engine(init_home(home))
-    settings = ServiceSettings(port=0, auth=auth, fetch=False, gather_s=0.02)
-    server, listening = make_server(engine, settings, lambda line: None)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True)
-    thread.start()
-    until = time.monotonic() + 30
-    while not server.started and time.monotonic() < until:
-        time.sleep(0.01)
-    assert server.started
-    try:
-        yield Served(engine, f"http://127.0.0.1:{listening.getsockname()[1]}")
-    finally:
-        server.should_exit = True
-        thread.join(30)
-        assert not thread.is_alive()
+def opened(home: Path, *, auth: bool = False) -> Iterator[Running]:
+    """Serve a home as a browser finds it: by default without tokens."""
+    with running(home, replace(SETTINGS, auth=auth)) as found:
+        yield found
+
+
+def browser_client(service: Running, **headers: str) -> httpx2.Client:
+    """A client that says as browsers do where its forms come from."""
+    return httpx2.Client(base_url=service.address, headers={"Origin": service.address, **headers}, timeout=30)
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A service with a query, a match, a row and hostile texts."""
-    with served(tmp_path_factory.mktemp("console") / "home") as running:
-        engine = running.engine
+    with opened(tmp_path_factory.mktemp("console") / "home") as found:
+        engine = found.service.engine
         engine.register(QUERY, name="same_author")
         engine.register(f"S//evil[./a = '{EVIL}']", name="hostile")
         engine.ingest(
@@ -84,16 +62,16 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
                 Event("ticks", "t1", 4, row={"sym": "IBM", "price": 101.5}),
             ]
         )
-        with running.client() as client:
+        with browser_client(found) as client:
             until = time.monotonic() + 20
             while len(client.get("/v1/matches").json()["matches"]) < 2 and time.monotonic() < until:
                 time.sleep(0.05)
-        yield running
+        yield found
 
 
 @pytest.fixture
-def client(service: Served) -> Iterator[httpx2.Client]:
-    with service.client() as found:
+def client(service: Running) -> Iterator[httpx2.Client]:
+    with browser_client(service) as found:
         yield found
 
 
@@ -219,7 +197,7 @@ def test_a_match_shows_its_documents_side_by_side(client: httpx2.Client) -> None
     assert "Danny Ayers" in whole.text
 
 
-def test_matches_come_live(service: Served, client: httpx2.Client) -> None:
+def test_matches_come_live(client: httpx2.Client) -> None:
     with client.stream("GET", "/queries/same_author/stream") as stream:
         lines = stream.iter_lines()
         assert next(lines) == "retry: 1000"
@@ -301,15 +279,26 @@ def test_the_editor_works_without_scripts(client: httpx2.Client) -> None:
     assert client.get("/queries/by_form").status_code == 200, "its page stays, with its matches"
 
 
+@pytest.mark.spark
+def test_examples_of_sql_have_rows(tmp_path: Path, spark: Any) -> None:
+    with running(tmp_path / "home", replace(SETTINGS, auth=False), spark) as found, browser_client(found) as client:
+        found.service.engine.ingest([Event("S", "d1", 1, xml=BOOK)])
+        found.settled()
+        examples = page(client, "/sql").xpath("//details//code/text()")
+        assert len(examples) == 3
+        for example in examples:
+            rows = part(client, "/sql", sql=example)
+            assert rows.xpath("//table") and not rows.xpath("//*[@role = 'alert']"), text_of(rows)
+        assert "XSCL_SQL" in text_of(part(client, "/sql", sql="DROP TABLE events"))
+
+
 # -- access ------------------------------------------------------------------------------------------------------
 
 
 def test_a_token_opens_the_console(tmp_path: Path) -> None:
-    with served(tmp_path / "home", auth=True) as running:
-        catalog = running.engine.home.catalog
-        with catalog.begin() as connection:
-            reader = add_token(connection, "ann", ["read"], 1)
-        with running.client(Accept="text/html") as client:
+    with opened(tmp_path / "home", auth=True) as found:
+        catalog, reader = found.service.home.catalog, found.tokens["read"]
+        with browser_client(found, Accept="text/html") as client:
             asked = client.get("/queries")
             assert asked.status_code == 303 and asked.headers["location"] == "/login?next=%2Fqueries"
             assert client.get("/static/console.css").status_code == 200
@@ -321,17 +310,17 @@ def test_a_token_opens_the_console(tmp_path: Path) -> None:
             assert entered.status_code == 303 and entered.headers["location"] == "/"
             cookie = entered.headers["set-cookie"].lower()
             assert "httponly" in cookie and "samesite=strict" in cookie
-            assert "ann" in text_of(page(client, "/"))
+            assert "reader" in text_of(page(client, "/"))
             # Calls of the API ask for the header, so no page of another site can make them.
             assert client.get("/v1/queries").status_code == 401
-            assert client.post("/editor/register", data={"text": QUERY}).status_code == 403, "ann only reads"
+            assert client.post("/editor/register", data={"text": QUERY}).status_code == 403, "it only reads"
             foreign = client.post("/editor/check", data={"text": QUERY}, headers={"Origin": "https://evil.example"})
             assert foreign.status_code == 403 and "XSCL_FORBIDDEN_HOST" in foreign.text
             del client.headers["Origin"]
             assert client.post("/editor/check", data={"text": QUERY}).status_code == 403
-            client.headers["Origin"] = running.address
+            client.headers["Origin"] = found.address
             with catalog.begin() as connection:
-                revoke_token(connection, "ann")
+                revoke_token(connection, "reader")
             assert client.get("/queries").status_code == 303
             part_ = client.get("/", headers={"HX-Request": "true"})
             assert part_.status_code == 401 and part_.headers["hx-redirect"] == "/login"
@@ -455,9 +444,9 @@ def violations(browser: Any) -> list[str]:
 
 
 def test_a_query_from_its_first_word_to_its_sources(tmp_path: Path, browser: Any) -> None:
-    with served(tmp_path / "home") as running, running.client() as client:
-        running.engine.ingest([Event("S", "old", 1, xml=BOOK.replace("Danny", "Other"))])
-        browser.get(f"{running.address}/editor")
+    with opened(tmp_path / "home") as found, browser_client(found) as client:
+        found.service.engine.ingest([Event("S", "old", 1, xml=BOOK.replace("Danny", "Other"))])
+        browser.get(f"{found.address}/editor")
         type_into(browser, "name", "same_author")
         type_into(browser, "text", QUERY.replace("x3 = x6", "x3 = x7"))
         told = wait(browser, "document.querySelector('#check .problem')?.innerText")
@@ -510,18 +499,19 @@ def test_a_query_from_its_first_word_to_its_sources(tmp_path: Path, browser: Any
         for width in (1280, 390):
             size(browser, width)
             for path in (*PAGES, "/queries/same_author", "/channels/S"):
-                browser.get(running.address + path)
+                browser.get(found.address + path)
                 assert browser.execute_script("return document.documentElement.scrollWidth") <= width, (path, width)
 
 
 @pytest.mark.skipif(not AXE.is_file(), reason="no axe-core in build/axe; .ci/run fetches it")
-def test_no_page_keeps_people_out(service: Served, browser: Any) -> None:
-    with service.client() as client:
+def test_no_page_keeps_people_out(service: Running, browser: Any) -> None:
+    with browser_client(service) as client:
         [match] = client.get("/v1/queries/same_author/matches?limit=1").json()["matches"]
     more = ("/queries/same_author", "/channels/S", "/document?channel=S&id=d1", "/login", f"/matches/{match['match']}")
     for dark in (False, True):
         size(browser, 1280, dark=dark)
-        for path in (*PAGES, *more):
+        # Colours are those of these pages.
+        for path in (*PAGES, *more) if not dark else ("/", *more):
             browser.get(service.address + path)
             assert violations(browser) == [], (path, dark)
         browser.get(f"{service.address}/editor?like=same_author")

@@ -20,7 +20,7 @@ router = new_router()
 _ROWS = 200
 _LONGEST = 100_000
 _EXAMPLES = (
-    "SELECT query, count(*) AS matches FROM matches GROUP BY query ORDER BY matches DESC",
+    "SELECT qid, count(*) AS matches FROM matches GROUP BY qid ORDER BY matches DESC",
     "SELECT batch, events, matches, join_s FROM batches ORDER BY batch DESC LIMIT 20",
     "SELECT channel, count(*) AS events FROM events GROUP BY channel",
 )
