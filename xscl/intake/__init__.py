@@ -22,8 +22,7 @@
 * ``part_pieces``: A part of the input as a task reads it: its records are checked as by the driver, and kept beside the
   home's files
 * ``placed_rows``: Rows with their places as the events of a file; nothing is asked of a home, so tasks do the same
-* ``plain_events``: Runs of plain events: documents of channels that are no feed's, in a home without streams, with
-  ids of their own
+* ``plain_events``: Runs of plain events: documents in a home without streams, with ids of their own
 * ``polling``: One pass over the feeds that are due: many hosts at once, one request at a time to each, spaced
 * ``pushes``: Events that several senders push at the same time, taken in one transaction
 * ``record_runs``: Runs of records that are taken in together

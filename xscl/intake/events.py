@@ -1,6 +1,6 @@
 """Taking in events: each gets its place, its identity and its time, and becomes a row.
 
-Most events are plain: documents of a channel that is neither a feed's nor in streams, with ids that nothing else has.
+Most events are plain: documents of a channel that has no streams, with ids that nothing else has.
 They are taken in runs, a column at a time.  Every other event is decided by itself.
 """
 

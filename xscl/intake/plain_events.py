@@ -1,4 +1,7 @@
-"""Runs of plain events: documents of channels that are no feed's, in a home without streams, with ids of their own."""
+"""Runs of plain events: documents in a home without streams, with ids of their own.
+
+In channels of feeds these are the items that no feed has brought before.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +36,18 @@ class PlainEvents:
     def take(self, item: CheckedEvent, place: int, received: int) -> Outcome | None:
         """Take an event if it is plain; None for another, before which ``write`` is to be called."""
         event, id_ = item.event, item.id
-        if event.feed is not None or item.content is None:
+        if item.content is None:
             return None
         channel = self._channel
-        if (channel is None or channel.name != event.channel) and not self._turn_to(event.channel):
+        if channel is None or channel.name != event.channel:
+            channel = self._turn_to(event.channel)
+        if channel is None or channel.feed != (event.feed is not None):
             return None
         if self._ids.has(id_):
-            if not any(known.digest == item.digest and known.scope == ("", 0) for known in self._ids.known(id_)):
+            # An item may be a version of one that is there.
+            if channel.feed or not any(
+                known.digest == item.digest and known.scope == ("", 0) for known in self._ids.known(id_)
+            ):
                 return None
         elif (before := self._digests.get(id_)) is None:
             self._digests[id_] = item.digest
@@ -47,20 +55,20 @@ class PlainEvents:
             self._places.append(place)
             self._receipts.append(received)
             return "taken"
-        elif before != item.digest:
+        elif channel.feed or before != item.digest:
             return None
         self._chunk.report.duplicates += 1
         return "duplicate"
 
-    def _turn_to(self, name: str) -> bool:
-        """Go on with a channel; return whether its events are plain."""
+    def _turn_to(self, name: str) -> ChannelInfo | None:
+        """Go on with a channel; return it if its events may be plain."""
         channel = self._chunk.channels.get(name)
-        if channel is None or channel.kind != "xml" or channel.feed or self._chunk.streams:
-            return False
+        if channel is None or channel.kind != "xml" or self._chunk.streams:
+            return None
         self._channel = channel
         self._ids = self._chunk.known.of_channel(name)
         self._digests = self._waiting.setdefault(name, {})
-        return True
+        return channel
 
     def write(self) -> None:
         """Make rows of the events that wait."""
@@ -73,7 +81,7 @@ class PlainEvents:
 
     def _write(self, chunk: Chunk, items: Sequence[CheckedEvent]) -> None:
         places, receipts = self._places, self._receipts
-        times = [received if item.ts is None else item.ts for item, received in zip(items, receipts, strict=True)]
+        times = list(map(_event_time, items, receipts))
         names = [item.event.channel for item in items]
         ids = [item.id for item in items]
         late_by = _late_by(chunk, names, times)
@@ -94,7 +102,8 @@ class PlainEvents:
             strict=False,
         )
         digests = [item.digest for item in items]
-        what = (names, ids, ids, repeat(""), repeat(1), places, places)
+        feeds = [item.event.feed or "" for item in items]
+        what = (names, ids, ids, feeds, repeat(1), places, places)
         rows: list[IdRow] = list(zip(*what, digests, times, receipts, repeat(0), strict=False))
         chunk.ids += rows
         chunk.known.add_new(rows)
@@ -102,6 +111,13 @@ class PlainEvents:
         for name, id_, place, ts, received, clock in zip(names, ids, places, times, receipts, late_by, strict=True):
             if clock is not None:
                 chunk.note_late(name, id_, place, ts, received, clock)
+
+
+def _event_time(item: CheckedEvent, received: int) -> int:
+    """Return the event time; an item that is dated in the future has the time when it was first seen."""
+    if item.ts is None:
+        return received
+    return item.ts if item.event.feed is None else min(item.ts, received)
 
 
 def _late_by(chunk: Chunk, names: Sequence[str], times: Sequence[int]) -> Sequence[int | None]:
