@@ -123,13 +123,18 @@ class _Bounds:
 def _weeded(run: list[tuple[int, bytes]], bounds: _Bounds) -> list[tuple[int, bytes]]:
     """Leave out documents with instructions, a document type, or more namespaces than are surely allowed."""
     joined = b"".join([data for _, data in run])
-    after = np.frombuffer(joined, np.uint8)
-    after = after[np.flatnonzero(after[:-1] == _OPEN) + 1]
-    if np.any(after == _QUESTION) or (np.any(after == _EXCLAMATION) and b"<!D" in joined):
+    if _may_have_instructions(joined):
         run = [(place, data) for place, data in run if b"<?" not in data and b"<!D" not in data]
     if b"xmlns" in joined:
         run = [(place, data) for place, data in run if bounds.hold_namespaces(data)]
     return run
+
+
+def _may_have_instructions(joined: bytes) -> bool:
+    """Whether documents may have instructions or a document type; a search for these would stop at each ``<``."""
+    codes = np.frombuffer(joined, np.uint8)
+    after = codes[np.flatnonzero(codes[:-1] == _OPEN) + 1]
+    return bool(np.any(after == _QUESTION) or (np.any(after == _EXCLAMATION) and b"<!D" in joined))
 
 
 def _fill(found: list[bytes | None], run: Sequence[tuple[int, bytes]], most: int) -> None:
@@ -167,7 +172,7 @@ def parsed_again(texts: Sequence[str]) -> Iterator[tuple[etree._Element, str]]:
     """Yield the root of each document that ``serialize`` wrote, and its text, as ``CanonicalDocument`` if it is one."""
     for run in _runs(texts):
         written = [text.encode("utf-8", "surrogatepass") for text in run]
-        found = None if any(b"<?" in data or b"<!D" in data for data in written) else _parsed(written)
+        found = None if _may_have_instructions(b"".join(written)) else _parsed(written)
         if found is None:
             yield from ((parse_stored(text), text) for text in run)
             continue
@@ -179,7 +184,7 @@ def _runs(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     """Part texts into runs."""
     begin = size = 0
     for place, text in enumerate(texts):
-        if place - begin == _RUN or size >= _RUN_BYTES:
+        if place - begin == _RUN or size >= _LONG:  # trees of more do not fit in the processor's caches
             yield texts[begin:place]
             begin, size = place, 0
         size += len(text)
