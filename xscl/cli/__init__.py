@@ -2,6 +2,7 @@
 
 * ``app``: The command line: ``xscl noun verb``
 * ``channels``: ``xscl channel``: channels and their streams
+* ``client``: A client of a running service, for commands that are told its address by ``--url`` or ``XSCL_URL``
 * ``commands``: Commands made of functions: groups of options are records, and a command's help ends with examples
 * ``deliver``: ``xscl deliver``: webhooks and files that matches go to
 * ``feeds``: ``xscl feed``: subscriptions, and polling them
@@ -20,6 +21,7 @@
 * ``queries``: ``xscl query``: standing queries
 * ``quotas``: ``xscl quota``: how much an owner, or a query in a batch, may have
 * ``reading_options``: Options of reading, which ``ingest``, ``eval`` and ``query test`` share
+* ``remote``: Commands that go to a running service: the same rows and texts as of a home
 * ``run``: ``xscl run``, ``stats``, ``sql``, ``demo`` and ``bench``: what works on a home, and what it cost
 * ``service``: ``xscl serve`` and ``xscl token``: the service, and who may use it
 * ``signals``: SIGTERM and Ctrl-C: what runs without end, ends behind what it is doing

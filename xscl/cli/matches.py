@@ -14,11 +14,11 @@ from xscl.base.errors import EngineError, SourceError
 from xscl.base.terminal import give, show
 from xscl.cli.commands import command
 from xscl.cli.match_print import MatchFormat, MatchPrinting, print_matches
-from xscl.cli.options import HomeOptions, JsonOption, held_by_databases, one_line, say, time_given
+from xscl.cli.options import JsonOption, ServedOptions, held_by_databases, one_line, say, time_given
 from xscl.cli.printing import Format, print_rows
 
 if TYPE_CHECKING:
-    from xscl.answers.match_listing import Listing
+    from xscl.answers.match_listing import Listing, MatchListing
 
 __all__ = ["match_app"]
 
@@ -70,7 +70,7 @@ def match_list(
     query: Annotated[str | None, typer.Argument(help="Only matches of this query.")] = None,
     *,
     options: ListingOptions,
-    at: HomeOptions,
+    at: ServedOptions,
     printing: MatchPrinting,
 ) -> None:
     """List matches, sorted by time, query and match, or behind a cursor as they were committed.
@@ -80,10 +80,12 @@ def match_list(
     """
     from xscl.answers.match_listing import ALL_MATCHES, list_matches
     from xscl.cli.next_steps import no_matches
+    from xscl.cli.remote import RemoteMatches
 
-    printed, listing, opened = printing.chosen(), options.listing(query), at.open()
+    printed, listing, client = printing.chosen(), options.listing(query), at.client
+    found: MatchListing | RemoteMatches
     try:
-        found = list_matches(opened, listing)
+        found = list_matches(at.open(), listing) if client is None else RemoteMatches(client, listing)
     except EngineError as error:
         option = _OPTIONS.get(error.condition)
         if option is None:
@@ -93,7 +95,7 @@ def match_list(
         raise typer.BadParameter(str(error), param_hint=option) from None
     shown = print_matches(found, printed, cursors=listing.after is not None)
     if not shown and printed in (MatchFormat.cards, MatchFormat.table):
-        say("no match fits" if listing != ALL_MATCHES else no_matches(opened.catalog))
+        say("no match fits" if listing != ALL_MATCHES or client is not None else no_matches(at.open().catalog))
     if options.cursor is not None:
         # What was not put out is not behind the cursor.
         sys.stdout.flush()
@@ -104,7 +106,7 @@ def match_list(
 
 
 @command(match_app, "show")
-def match_show(match: str, json: JsonOption = False, *, at: HomeOptions) -> None:
+def match_show(match: str, json: JsonOption = False, *, at: ServedOptions) -> None:
     """Show one match with its output document; the first characters of its id suffice.
 
     Example: xscl match show 9f2c
@@ -112,8 +114,10 @@ def match_show(match: str, json: JsonOption = False, *, at: HomeOptions) -> None
     from xscl.answers.cards import member_lines
     from xscl.answers.match_listing import find_match, match_json
     from xscl.base.types import format_time
+    from xscl.cli.remote import remote_match
 
-    found = find_match(at.open(), match)
+    client = at.client
+    found = find_match(at.open(), match) if client is None else remote_match(client, match)
     if json:
         print_rows([match_json(found)], [], Format.ndjson)
         return

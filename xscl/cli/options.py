@@ -19,6 +19,7 @@ from xscl.cli.printing import Format
 if TYPE_CHECKING:
     from xscl.base.types import QueryOutcome
     from xscl.batches.report import BatchReport
+    from xscl.cli.client import Client
     from xscl.ingest.records import Rejected
     from xscl.spark.session_options import SessionOptions
     from xscl.store.home import Home
@@ -30,6 +31,7 @@ __all__ = [
     "JsonOption",
     "Output",
     "Printing",
+    "ServedOptions",
     "SparkOptions",
     "StrictOption",
     "WorkOptions",
@@ -102,6 +104,37 @@ class HomeOptions:
         from xscl.store.home import open_home
 
         return open_home(self.root, self.catalog)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedOptions(HomeOptions):
+    """Options that name a home, or a service that runs on one."""
+
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url",
+            metavar="URL",
+            help="A running service to ask, with the token XSCL_TOKEN; without it and --home, XSCL_URL.",
+        ),
+    ] = None
+
+    @property
+    def client(self) -> Client | None:
+        """Client of the service that is named; None: the command opens a home.
+
+        Raises:
+            BadParameter: a home is named, too.
+        """
+        local = self.home is not None or self.catalog is not None
+        if self.url is not None and local:
+            raise typer.BadParameter("a service has its own home", param_hint="--url with --home or --catalog")
+        url = self.url or (None if local else os.environ.get("XSCL_URL") or None)
+        if url is None:
+            return None
+        from xscl.cli.client import Client
+
+        return Client(url)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from xscl.cli.options import (
     HomeOptions,
     JsonOption,
     Printing,
+    ServedOptions,
     SparkOptions,
     StrictOption,
     WorkOptions,
@@ -57,17 +58,22 @@ def query_add(
     owner: _OwnerOption = None,
     strict: StrictOption = False,
     *,
-    at: HomeOptions,
+    at: ServedOptions,
 ) -> None:
     """Register a query.
 
     Example: xscl query add same 'S//book->b[./author->a] FOLLOWED BY {a=c, 7 days} S//blog->g[./author->c]'
     """
+    from xscl.cli.remote import add_query
     from xscl.registry.channel_names import ChannelNames
     from xscl.registry.registry import Registry
 
-    opened = at.open()
-    taken = Registry(opened.catalog, ChannelNames(opened.root)).register(text, name=name, owner=owner, strict=strict)
+    if (client := at.client) is not None:
+        taken = add_query(client, name, text, owner, strict=strict)
+    else:
+        opened = at.open()
+        registry = Registry(opened.catalog, ChannelNames(opened.root))
+        taken = registry.register(text, name=name, owner=owner, strict=strict)
     for note in taken.notes:
         say(f"note: {note}")
     say(f"query {taken}")
@@ -124,21 +130,25 @@ def query_load(
     strict: StrictOption = False,
     atomic: Annotated[bool, typer.Option("--atomic", help="All statements or none.")] = False,
     *,
-    at: HomeOptions,
+    at: ServedOptions,
 ) -> None:
     """Register the queries of a file; every bad statement is reported, the good ones are kept.
 
     Example: xscl query load queries.xscl --atomic
     """
     from xscl.catalog.kept_groups import KeptGroups
+    from xscl.cli.remote import load_queries
     from xscl.registry.channel_names import ChannelNames
     from xscl.registry.registry import Registry
 
     text = read_text(file)
-    opened = at.open()
-    registry = Registry(opened.catalog, ChannelNames(opened.root), KeptGroups(opened.folder("programs")))
     try:
-        outcomes = registry.load(text, owner=owner, strict=strict, atomic=atomic)
+        if (client := at.client) is not None:
+            outcomes = load_queries(client, text, owner, strict=strict, atomic=atomic)
+        else:
+            opened = at.open()
+            registry = Registry(opened.catalog, ChannelNames(opened.root), KeptGroups(opened.folder("programs")))
+            outcomes = registry.load(text, owner=owner, strict=strict, atomic=atomic)
     except KeyboardInterrupt:
         kept = "nothing is kept" if atomic else "what was registered until then is kept ('xscl query list --count')"
         complain(f"interrupted; {kept}")
@@ -173,7 +183,7 @@ def query_list(
     options: FilterOptions,
     count: Annotated[bool, typer.Option("--count", help="Print only how many there are.")] = False,
     *,
-    at: HomeOptions,
+    at: ServedOptions,
     printing: Printing,
 ) -> None:
     """List queries by name; for a person the first hundred, for a program all.
@@ -184,6 +194,17 @@ def query_list(
     from xscl.cli.next_steps import no_queries
     from xscl.registry.query_list import QueryFilter, count_queries, list_queries, state_facts
 
+    columns = ["query", "owner", "template", "group", "place", "state", "suspended_from", "reason", "text"]
+    short = ["query", "owner", "template", "suspended_from", "text"]
+    if (client := at.client) is not None:
+        from xscl.cli.remote import query_rows
+
+        found = query_rows(client, asdict(options))
+        if count:
+            show(str(sum(1 for _ in found)))
+        elif not print_rows(found, columns, printing.chosen(), short=short):
+            say("no query fits")
+        return
     opened = at.open()
     wanted = QueryFilter(**asdict(options))
     for note in opened.catalog.ask(unknown_notes, wanted.channel, wanted.template):
@@ -203,8 +224,7 @@ def query_list(
             told = {"query": q.name, "owner": q.owner, "template": q.template, "group": q.gid, "place": q.docid_from}
             yield {**told, **state_facts(q), "text": one_line(q.text)}
 
-    columns = ["query", "owner", "template", "group", "place", "state", "suspended_from", "reason", "text"]
-    shown = print_rows(rows(), columns, printed, short=["query", "owner", "template", "suspended_from", "text"])
+    shown = print_rows(rows(), columns, printed, short=short)
     if not shown:
         say(no_queries() if wanted in (QueryFilter(), QueryFilter(limit=_SCREEN)) else "no query fits")
     if options.limit is None and shown == wanted.limit:
@@ -216,7 +236,7 @@ def query_list(
 @command(query_app, "show")
 def query_show(
     name: str,
-    at: HomeOptions,
+    at: ServedOptions,
     printing: Printing,
 ) -> None:
     """Print a query in canonical text, which 'xscl query load -' takes in another home.
@@ -226,6 +246,11 @@ def query_show(
     from xscl.answers.explain import explain
     from xscl.registry.canonical_text import canonical_text
 
+    if (client := at.client) is not None:
+        from xscl.cli.remote import show_query
+
+        show_query(client, name, printing.chosen() if printing.given else None)
+        return
     opened = at.open()
     if printing.given:
         facts = explain(opened.catalog, name).summary()
@@ -238,7 +263,7 @@ def query_show(
 
 
 @command(query_app, "explain")
-def query_explain(name: str, json: JsonOption = False, *, at: HomeOptions) -> None:
+def query_explain(name: str, json: JsonOption = False, *, at: ServedOptions) -> None:
     """Explain a query: normal form, canonical variables, windows, template, who shares it, SQL.
 
     Example: xscl query explain same
@@ -246,6 +271,11 @@ def query_explain(name: str, json: JsonOption = False, *, at: HomeOptions) -> No
     from xscl.answers.explain import explain
     from xscl.answers.explain_text import explanation_text
 
+    if (client := at.client) is not None:
+        from xscl.cli.remote import explain_query
+
+        explain_query(client, name, json=json)
+        return
     found = explain(at.open().catalog, name)
     if json:
         print_rows([found.record()], [], Format.json)
@@ -315,14 +345,19 @@ def _report(dry_run: DryRun, read: Collection[str]) -> None:
 
 
 @command(query_app, "drop")
-def query_drop(name: str, at: HomeOptions) -> None:
+def query_drop(name: str, at: ServedOptions) -> None:
     """End a query; its matches stay.
 
     Example: xscl query drop same
     """
     from xscl.registry.registry import Registry
 
-    Registry(at.open().catalog).drop(name)
+    if (client := at.client) is not None:
+        from xscl.cli.remote import drop_query
+
+        drop_query(client, name)
+    else:
+        Registry(at.open().catalog).drop(name)
     say(f"dropped {name}")
 
 

@@ -20,6 +20,7 @@ from xscl.cli.options import (
     BatchDocsOption,
     HomeOptions,
     Printing,
+    ServedOptions,
     SparkOptions,
     WorkOptions,
     complain,
@@ -140,7 +141,7 @@ def sql(
     ] = False,
     *,
     on: SparkOptions,
-    at: HomeOptions,
+    at: ServedOptions,
     printing: Printing,
 ) -> None:
     """Run a read-only Spark SQL statement over the home's relations.
@@ -148,6 +149,11 @@ def sql(
     Example: xscl sql 'SELECT qid, count(*) AS n FROM matches GROUP BY qid'
     xscl sql --show-steps 'SELECT * FROM matches'
     """
+    if (client := at.client) is not None and not show_steps:
+        from xscl.cli.remote import sql as remote_sql
+
+        remote_sql(client, statement, limit, printing.chosen())
+        return
     if show_steps:
         from xscl.answers.sql_relations import steps_text
 
@@ -165,7 +171,7 @@ def sql(
     print_rows(rows, frame.columns, printing.chosen())
 
 
-def stats(at: HomeOptions, printing: Printing) -> None:
+def stats(at: ServedOptions, printing: Printing) -> None:
     """Print what each batch did, and what the home holds (columns: docs/explanation/architecture.md, What stats
     shows).
 
@@ -174,8 +180,13 @@ def stats(at: HomeOptions, printing: Printing) -> None:
     from xscl.answers.status import batch_columns, batch_rows, state_notes
     from xscl.cli.next_steps import no_batches
 
-    opened = at.open()
     short = ["batch", "events", "pairs", "matches", "joined_in", "jobs", "stage1_s", "join_s", "commit_s"]
+    if (client := at.client) is not None:
+        from xscl.cli.remote import stats as remote_stats
+
+        remote_stats(client, batch_columns(), short, printing.chosen())
+        return
+    opened = at.open()
     if not print_rows(batch_rows(opened.catalog), batch_columns(), printing.chosen(), short=short):
         say(no_batches(opened.catalog))
     for note in state_notes(opened):

@@ -16,6 +16,8 @@
 * ``events_api``: Calls that push events
 * ``queries_api``: Calls that register, list, explain and drop queries
 * ``matches_api``: Calls that list matches, and streams of them as they are committed
+* ``listing_api``: Calls for the command line: matches with all options of a listing and with documents, and texts about
+  queries
 * ``home_api``: Calls about what the home holds: channels, feeds, templates, batches and figures
 * ``sql_api``: The call that reads the home's relations with SQL
 * ``feeds_api``: Calls that give a query's matches as feeds that others subscribe to

@@ -16,6 +16,7 @@ from xscl.service import (
     feeds_api,
     health_api,
     home_api,
+    listing_api,
     matches_api,
     queries_api,
     sql_api,
@@ -30,6 +31,7 @@ __all__ = ["make_app"]
 _ROUTERS = (
     events_api.router,
     queries_api.router,
+    listing_api.router,
     matches_api.router,
     home_api.router,
     sql_api.router,

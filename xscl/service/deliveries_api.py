@@ -9,14 +9,14 @@ from pydantic import BaseModel, Field
 
 from xscl.answers.deliveries import add_webhook, delivery_rows, send_again
 from xscl.catalog.deliveries import drop_delivery
-from xscl.service.calls import Admin, Name, Running, problems
+from xscl.service.calls import Admin, Body, Name, Running, problems
 
 __all__ = ["router"]
 
 router = APIRouter(prefix="/v1/deliveries", tags=["deliveries"])
 
 
-class NewDelivery(BaseModel):
+class NewDelivery(Body):
     """A webhook to add."""
 
     name: str = Field(max_length=200)
@@ -34,7 +34,7 @@ class AddedDelivery(BaseModel):
     secret: str = Field(description="Key of the signatures, which is told only now.")
 
 
-class Replay(BaseModel):
+class Replay(Body):
     """Matches to send again."""
 
     after: str | None = Field(

@@ -1,0 +1,194 @@
+"""Commands that go to a running service: the same rows and texts as of a home."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from xscl.base.shown import counted
+from xscl.base.terminal import give, show
+from xscl.base.types import Match, MatchEvent, MatchSource, QueryName, QueryOutcome, format_time
+from xscl.cli.client import Client, error_of, quoted
+from xscl.cli.options import one_line, say
+from xscl.cli.printing import Format, print_rows
+
+if TYPE_CHECKING:
+    from xscl.answers.match_listing import Listing
+
+__all__ = [
+    "RemoteMatches",
+    "add_query",
+    "drop_query",
+    "explain_query",
+    "load_queries",
+    "query_rows",
+    "remote_match",
+    "show_query",
+    "sql",
+    "stats",
+]
+
+_PAGE = 1_000
+"""Entries of a page of the service."""
+_MOST_ROWS = 10_000
+"""Rows of an answer in SQL that a service gives at most."""
+
+
+def sql(client: Client, statement: str, limit: int, printed: Format) -> None:
+    """Print the answer to a statement."""
+    asked = min(limit or _MOST_ROWS, _MOST_ROWS)
+    found = client.call("POST", "/v1/sql", json={"sql": statement, "limit": asked})
+    names = [column["name"] for column in found["columns"]]
+    print_rows([dict(zip(names, row, strict=True)) for row in found["rows"]], names, printed)
+    if found["more"]:
+        say(f"note: only the first {counted(len(found['rows']), 'row')}")
+
+
+def stats(client: Client, columns: Sequence[str], short: Sequence[str], printed: Format) -> None:
+    """Print a row for each batch, and what the home holds."""
+
+    def rows() -> Iterator[dict[str, object]]:
+        after = 0
+        while part := client.call("GET", "/v1/batches", params={"after": after, "limit": _PAGE})["batches"]:
+            yield from part
+            after = part[-1]["batch"]
+
+    if not print_rows(rows(), columns, printed, short=short):
+        say("no batch yet")
+    for note in client.call("GET", "/v1/stats")["notes"]:
+        say(note)
+
+
+# -- matches ---------------------------------------------------------------------------------------------------
+
+
+class RemoteMatches(Iterator[Match]):
+    """Matches of a service one by one, and the cursor to go on from."""
+
+    def __init__(self, client: Client, listing: Listing) -> None:
+        given = {name: getattr(listing, name) for name in ("query", "window", "after", "limit")}
+        times = {name: getattr(listing, name) for name in ("since", "until", "now")}
+        given.update((name, format_time(time)) for name, time in times.items() if time is not None)
+        params = {name: value for name, value in given.items() if value is not None}
+        self._in_order = listing.after is not None
+        self._lines = client.lines("/v1/matches.ndjson", params)
+        # What the service refuses is told before anything is printed.
+        self._first = next(self._lines, None)
+        self.cursor = listing.after or "start"
+
+    def __next__(self) -> Match:
+        line, self._first = self._first or next(self._lines), None
+        if "end" in line:
+            self.cursor = line["end"] or self.cursor
+            raise StopIteration
+        match = _match(line)
+        if self._in_order:
+            self.cursor = match.cursor
+        return match
+
+
+def remote_match(client: Client, match: str) -> Match:
+    """Return the match whose id begins so."""
+    return _match(next(client.lines("/v1/matches.ndjson", {"match": match})))
+
+
+def _match(line: Mapping[str, Any]) -> Match:
+    source = line["source"]
+    times = zip(line["events"], line["times_us"], strict=True)
+    return Match(
+        line["match"],
+        line["query"],
+        line["ts_us"],
+        tuple(MatchEvent(event["channel"], event["id"], ts) for event, ts in times),
+        line["nodes"],
+        line["values"],
+        line["document"],
+        line.get("replaces"),
+        line["cursor"],
+        MatchSource(tuple(source["documents"]), tuple(source["results"]), source["selected"]),
+    )
+
+
+# -- queries ---------------------------------------------------------------------------------------------------
+
+
+def add_query(client: Client, name: str, text: str, owner: str | None, *, strict: bool) -> QueryName:
+    """Register a query; return its name, with notes on it."""
+    _refuse_local(owner, strict)
+    taken = client.call("POST", "/v1/queries", json={"name": name, "text": text})
+    return QueryName(taken["name"], tuple(taken["notes"]))
+
+
+def load_queries(client: Client, text: str, owner: str | None, *, strict: bool, atomic: bool) -> list[QueryOutcome]:
+    """Register the queries of a script; return the outcome of each statement."""
+    _refuse_local(owner, strict)
+    found = client.call("POST", "/v1/queries/bulk", json={"script": text, "atomic": atomic})
+    return [
+        QueryOutcome(
+            each["name"],
+            None if each["problem"] is None else error_of(each["problem"]),
+            each["line"],
+            each["action"],
+            tuple(each["notes"]),
+        )
+        for each in found["outcomes"]
+    ]
+
+
+def query_rows(client: Client, wanted: Mapping[str, Any]) -> Iterator[dict[str, object]]:
+    """List queries by name; ``wanted`` has the fields of ``QueryFilter``.
+
+    Raises:
+        BadParameter: the service cannot filter so.
+    """
+    if wanted["group"] is not None:
+        raise typer.BadParameter("a service does not list by group", param_hint="--group")
+    names = ("like", "template", "channel", "owner", "suspended")
+    params = {name: wanted[name] for name in names if wanted[name] is not None}
+    limit, offset = wanted["limit"], wanted["offset"]
+
+    def rows() -> Iterator[dict[str, object]]:
+        after = wanted["after"]
+        while True:
+            place = {} if after is None else {"after": after}
+            page = client.call("GET", "/v1/queries", params={**params, **place, "limit": _PAGE})
+            for each in page["queries"]:
+                yield {"query": each.pop("name"), **each, "text": one_line(each["text"])}
+            after = page["after"]
+            if after is None:
+                return
+
+    return itertools.islice(rows(), offset, None if limit is None else offset + limit)
+
+
+def show_query(client: Client, name: str, printed: Format | None) -> None:
+    """Print a query in canonical text, or as a row of facts."""
+    path = f"/v1/queries/{quoted(name)}"
+    if printed is None:
+        give(client.call("GET", f"{path}/text"))
+        return
+    facts = client.call("GET", path)
+    print_rows([facts], [*facts], printed)
+
+
+def explain_query(client: Client, name: str, *, json: bool) -> None:
+    """Explain a query."""
+    path = f"/v1/queries/{quoted(name)}"
+    if json:
+        print_rows([client.call("GET", f"{path}/explain")], [], Format.json)
+        return
+    show(client.call("GET", f"{path}/explanation"))
+
+
+def drop_query(client: Client, name: str) -> None:
+    """End a query."""
+    client.call("DELETE", f"/v1/queries/{quoted(name)}")
+
+
+def _refuse_local(owner: str | None, strict: bool) -> None:
+    """Refuse options that a service decides by itself: by the token, and by its own settings."""
+    if owner is not None or strict:
+        raise typer.BadParameter("a service goes by the token and by its own settings", param_hint="--owner, --strict")
