@@ -23,7 +23,7 @@ from lxml import etree
 from xscl.answers.marked_document import marked_document
 from xscl.base.types import Event, now_micros
 from xscl.catalog.tokens import revoke_token
-from xscl.service.console_drawing import sparkline
+from xscl.service.console_drawing import bars, sparkline
 
 PAGES = ("/", "/queries", "/editor", "/matches", "/channels", "/feeds", "/templates", "/sql", "/batches")
 QUERY = (
@@ -365,6 +365,12 @@ def test_long_documents_are_cut() -> None:
     pieces = marked_document(f"<a>{'<b>x</b>' * 20_000}<c>{'y' * 5_000}</c></a>", {1: "1"})
     assert sum(len(piece.text) for piece in pieces) < 70_000
     assert [piece.text for piece in pieces if piece.mark] == ["x"]
+
+
+def test_rows_with_amounts_are_drawn() -> None:
+    assert [(bar.label, bar.width) for bar in bars([["a", 1], ["b", 4.0]])] == [("a", 75.0), ("b", 300.0)]
+    for rows in ([], [["a", 1]], [["a", "x"], ["b", 1]], [["a", -1], ["b", 1]], [[1], [2]], [["a", True], ["b", 1]]):
+        assert bars(rows) == []
 
 
 def test_a_sparkline_stays_in_its_place() -> None:
