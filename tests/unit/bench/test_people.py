@@ -94,10 +94,18 @@ def test_the_engine_finds_the_same(case: tuple[list[Question], list[Item], Found
 def test_constants_by_hand(tmp_path: Path) -> None:
     (case,) = CONSTANTS.prepare(Lab(CONSTANTS.sizes.asked(Options(quick=True, queries=1)), Options(), tmp_path, print))
     (asked,) = case.data.asked
-    rows = [row for part in case.data.stocks for row in part]
-    expected = {
-        (0, symbol + 1, len(case.data.articles) + at)
-        for at, (symbol, price) in enumerate(rows, start=1)
-        if price > asked.price and asked.word in case.data.articles[symbol]
-    }
-    assert _expected(case.data, len(case.data.articles)) == expected != set()
+    number, expected = len(case.data.articles), set()
+    articles = [(at, symbol, words) for at, (symbol, words) in enumerate(enumerate(case.data.articles), start=1)]
+    rows = []
+    for batch in case.data.batches:
+        for symbol, price in batch.stocks:
+            number += 1
+            rows.append((number, symbol, price))
+        for symbol, words in batch.articles:
+            number += 1
+            articles.append((number, symbol, words))
+    for at, symbol, words in articles:
+        for row, other, price in rows:
+            if symbol == other and price > asked.price and asked.word in words:
+                expected.add((0, *sorted((at, row))))
+    assert _expected(case.data) == expected != set()
