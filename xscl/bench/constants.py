@@ -130,7 +130,7 @@ def _measure(lab: Lab[_Sizes], case: Case[_Data]) -> Outcome:
 
 
 def _events(batch: _Batch, first: int) -> list[Event]:
-    """Make the events of a batch, the first of which has this number."""
+    """Make the events of a batch, numbered from this number on."""
     rows = [
         Event("stocks", f"s{at}", at / 1e3, row={"symbol": f"S{symbol}", "price": price})
         for at, (symbol, price) in enumerate(batch.stocks, start=first)
