@@ -42,7 +42,7 @@ class Running:
 
     def client(self, scope: str | None = "admin") -> httpx2.Client:
         headers = {} if scope is None else {"authorization": f"Bearer {self.tokens[scope]}"}
-        return httpx2.Client(base_url=self.address, headers=headers, timeout=30)
+        return httpx2.Client(base_url=self.address, headers=headers, timeout=120)
 
     def settled(self) -> None:
         """Wait until everything that was taken is processed."""

@@ -69,6 +69,7 @@ ALLOWED = {
         "xscl.intake.frame_intake",
         "xscl.intake.task_faults",
         "xscl.intake.jdbc",
+        "xscl.service.sql_api",
     },
     "lxml": {
         "xscl.base.safe_xml",

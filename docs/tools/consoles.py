@@ -3,7 +3,8 @@
     python docs/tools/consoles.py [--write] FILE…
 
 A page's blocks run one after another in an empty folder, where ``docs`` and ``xscl`` lead to the repository's folders.
-They print as on a terminal of 120 columns.  Seconds, and times of receipt with microseconds, may differ.
+They print as on a terminal of 120 columns.  Seconds, and times of receipt with microseconds, may differ.  A service
+that a page starts (``xscl serve … &``) listens on a free port in place of 8080, and ends with the page.
 """
 
 from __future__ import annotations
@@ -12,8 +13,11 @@ import io
 import os
 import re
 import shlex
+import socket
+import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -39,10 +43,49 @@ class _Messages(io.TextIOBase):
         return self.terminal.write(text)
 
 
-def run(command: str) -> str:
-    """Return what a command of xscl prints, standard error included, and ``(exit code N)`` where it is not 0."""
+class _Services:
+    """Services that a page has started."""
+
+    def __init__(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = str(free.getsockname()[1])
+        self.running: list[subprocess.Popen[str]] = []
+
+    def start(self, command: str) -> str:
+        """Start a service in the background; return the line that it prints when it answers."""
+        words = [*shlex.split(command.removesuffix("&"))[1:], "--port", self.port]
+        service = subprocess.Popen([sys.executable, "-m", "xscl", *words], stderr=subprocess.PIPE, text=True)
+        self.running.append(service)
+        assert service.stderr is not None
+        line = next((line for line in service.stderr if line.startswith(("serving", "error"))), "it did not start")
+        # Its log must not fill the pipe.
+        threading.Thread(target=service.stderr.read, daemon=True).start()
+        return line.rstrip().replace(f":{self.port}", ":8080").replace(f"{Path.cwd()}/", "…/")
+
+    def ask(self, command: str) -> str:
+        """Return what a command line of curl prints."""
+        asked = command.replace(":8080", f":{self.port}")
+        done = subprocess.run(["bash", "-c", asked], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return done.stdout.replace(f":{self.port}", ":8080").rstrip("\n")
+
+    def close(self) -> None:
+        """End the services."""
+        for service in self.running:
+            service.terminate()
+            service.wait()
+
+
+def run(command: str, services: _Services | None = None) -> str:
+    """Return what a command prints, standard error included, and ``(exit code N)`` where it is not 0.
+
+    Commands are those of xscl, and of curl where ``services`` may be started.
+    """
     from xscl.cli.app import main
 
+    if services is not None and command.startswith("curl "):
+        return services.ask(command)
+    if services is not None and command.endswith("&"):
+        return services.start(command)
     terminal = _Terminal()
     with (
         patch.object(sys, "argv", shlex.split(command)),
@@ -64,6 +107,7 @@ def run(command: str) -> str:
 def masked(text: str) -> str:
     """Return a text without what differs from run to run: seconds that work took, and times of receipt."""
     text = re.sub(r"\b\d+(\.\d+)? (s|ms)\b", "0 s", text)
+    text = re.sub(r'("\w+_s": ?)\d+\.\d+', r"\g<1>0.0", text)
     return re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,6}Z", "NOW", text)
 
 
@@ -74,14 +118,18 @@ def replayed(page: str) -> str:
         parts = []
         for part in block[2].split("$ ")[1:] if block[2].startswith("$ ") else []:
             command, _, shown = part.partition("\n")
-            printed = run(command)
+            printed = run(command, services)
             shown = shown.rstrip("\n")
             same = masked(shown) == masked(printed)
             parts.append("\n".join([f"$ {command}", *([text] if (text := shown if same else printed) else [])]) + "\n")
         return block[1] + "".join(parts) + block[3]
 
+    services = _Services()
     with in_an_empty_folder():
-        return BLOCK.sub(again, page)
+        try:
+            return BLOCK.sub(again, page)
+        finally:
+            services.close()
 
 
 @contextmanager

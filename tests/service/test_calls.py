@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -182,15 +185,23 @@ def test_bodies_that_do_not_fit(client: httpx2.Client, body: str) -> None:
 
 
 def test_sql(tmp_path: Path, spark: SparkSession) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
+    asked, answer = re.findall(r"v1/sql .* -d '(.*)'\n```\n\n```json\n(.*)\n", page)[0]
     with running(tmp_path / "home", SETTINGS, spark) as served, served.client() as client:
-        client.post("/v1/queries", json={"name": "q", "text": SAME})
+        client.post("/v1/queries", json={"name": "same", "text": SAME})
         push(client, "b1", "<book><author>A</author></book>", 1)
         push(client, "g1", "<blog><author>A</author></blog>", 2)
         served.settled()
+        assert client.post("/v1/sql", json=json.loads(asked)).json() == json.loads(answer)
         found = client.post("/v1/sql", json={"sql": "SELECT qid, qid, ts_max FROM matches"}).json()
         assert [each["name"] for each in found["columns"]] == ["qid", "qid", "ts_max"]
-        assert (found["rows"], found["more"]) == ([["q", "q", 2_000_000]], False)
+        assert (found["rows"], found["more"]) == ([["same", "same", 2_000_000]], False)
         cut = client.post("/v1/sql", json={"sql": "SELECT id FROM ch_s", "limit": 1}).json()
         assert (len(cut["rows"]), cut["more"]) == (1, True)
         refused = client.post("/v1/sql", json={"sql": "DROP TABLE x"})
         assert (refused.status_code, refused.json()["type"]) == (422, "urn:xscl:problem:XSCL_SQL")
+        served.service.settings = replace(SETTINGS, sql_s=1)
+        many = "(SELECT explode(sequence(1, 2000)) AS i)"
+        endless = f"SELECT sum(a.i * b.i * c.i * d.i) FROM {many} a, {many} b, {many} c, {many} d"
+        late = client.post("/v1/sql", json={"sql": endless})
+        assert (late.status_code, late.json()["type"]) == (504, "urn:xscl:problem:XSCL_SQL_TIME")

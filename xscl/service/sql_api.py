@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import base64
 import threading
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from xscl.answers.sql_views import sql_errors
-from xscl.base.errors import EngineError
 from xscl.service.calls import Body, Reader, Running, problems
 from xscl.service.problems import Refused
-from xscl.service.runtime import Service
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["Rows", "Statement", "router", "sql"]
 
@@ -26,6 +26,8 @@ router = APIRouter(prefix="/v1", tags=["sql"])
 
 _AT_ONCE = 4
 """Statements that run at the same time; others wait."""
+_AGAIN_S = 0.5
+"""Time between two interruptions of jobs that are late."""
 _turns = threading.BoundedSemaphore(_AT_ONCE)
 
 
@@ -58,10 +60,9 @@ def sql(statement: Statement, service: Running, holder: Reader) -> Rows:
     if not _turns.acquire(timeout=service.settings.sql_s):
         raise Refused(503, "XSCL_BUSY", f"{_AT_ONCE} statements run, and others wait", after_s=service.settings.sql_s)
     try:
-        with _interrupted_late(service):
-            frame = service.engine.sql(statement.sql)
-            with sql_errors():
-                found = frame.limit(limit + 1).toArrow()
+        frame = service.engine.sql(statement.sql)
+        with _interrupted_late(frame.sparkSession, service.settings.sql_s), sql_errors():
+            found = frame.limit(limit + 1).toArrow()
     finally:
         _turns.release()
     columns = [Column(name=field.name, type=field.dataType.simpleString()) for field in frame.schema.fields]
@@ -72,32 +73,32 @@ def sql(statement: Statement, service: Running, holder: Reader) -> Rows:
 
 
 @contextmanager
-def _interrupted_late(service: Service) -> Iterator[None]:
-    """Interrupt the jobs of this thread that run longer than a statement may.
+def _interrupted_late(spark: SparkSession, seconds: float) -> Iterator[None]:
+    """Interrupt the jobs of a session, which has one statement, when they run longer than so many seconds.
 
     Raises:
         Refused: ``XSCL_SQL_TIME``.
     """
-    spark, tag, seconds = service.engine.spark, f"xscl-{uuid.uuid4().hex}", service.settings.sql_s
-    late = threading.Event()
+    done, late = threading.Event(), threading.Event()
 
-    def interrupt() -> None:
-        late.set()
-        spark.interruptTag(tag)
+    def watch() -> None:
+        # Jobs that have not begun yet cannot be interrupted.
+        if not done.wait(seconds):
+            late.set()
+            spark.interruptAll()
+            while not done.wait(_AGAIN_S):
+                spark.interruptAll()
 
-    clock = threading.Timer(seconds, interrupt)
-    clock.daemon = True
-    spark.addTag(tag)
-    clock.start()
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
     try:
         yield
-    except EngineError:
+    except Exception:
         if not late.is_set():
             raise
         raise Refused(504, "XSCL_SQL_TIME", f"the statement ran for more than {seconds:g} s") from None
     finally:
-        clock.cancel()
-        spark.removeTag(tag)
+        done.set()
 
 
 def _plain(value: object) -> Any:
