@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,6 +91,10 @@ def test_queries_belong_to_the_holder_and_quotas_count_them(served: Running) -> 
 def test_lines_of_the_log(served: Running) -> None:
     with served.client("read") as client:
         client.get("/v1/queries%1b[31m", params={"after": "secret"})
+    # The line is written behind the answer.
+    until = time.monotonic() + 10
+    while not any("[31m" in line for line in served.log) and time.monotonic() < until:
+        time.sleep(0.01)
     line = next(line for line in reversed(served.log) if "[31m" in line)
     assert "secret" not in line
     assert "\x1b" not in line
