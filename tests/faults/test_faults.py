@@ -80,9 +80,7 @@ def until(holds: Callable[[], bool]) -> None:
 # -- disks -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "at", ["intake.write", "state.write", "state.merge", "batch.joined", "batch.publish", "workers.write"]
-)
+@pytest.mark.parametrize("at", ["intake.write", "state.write", "state.merge", "batch.joined", "batch.publish"])
 def test_a_full_disk_wherever_files_are_written(at: str, tmp_path: Path, expected: dict[str, list[object]]) -> None:
     left = 3 if at in ("intake.write", "state.write", "batch.joined") else 1
 

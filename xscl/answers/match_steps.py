@@ -168,8 +168,9 @@ def count_steps() -> list[Step]:
 
 def rout_steps(template: Template, needs: Needs) -> list[Step]:
     """Define the relation ``rout_<template>``, whose rows have no facts of members."""
-    docs = [f"docs[{i}] as docid{i + 1}" for i in range(template.block_count)]
-    nodes = [f"nodes[{i}] as node{i + 1}" for i in range(template.width)]
+    # Spark may look at combinations of fewer documents before it leaves them out.
+    docs = [f"get(docs, {i}) as docid{i + 1}" for i in range(template.block_count)]
+    nodes = [f"get(nodes, {i}) as node{i + 1}" for i in range(template.width)]
     names = [text.split()[-1] for text in (*docs, *nodes)]
     return chained(
         [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -60,7 +59,9 @@ def _names(rows: Sequence[GroupText], facts: Facts) -> list[str]:
     known: dict[str, list[tuple[str, ChannelFacts | None]]] = {}
     for row in rows:
         if row.channels not in known:
-            known[row.channels] = [(channel, facts.get(channel)) for channel in json.loads(row.channels)]
+            known[row.channels] = [
+                (channel, facts.get(channel)) for channel in read_stored(GROUPS.c.channels, row.channels)
+            ]
     return [group_name(row.text, row.namespaces, known[row.channels]) for row in rows]
 
 
