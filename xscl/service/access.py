@@ -7,7 +7,7 @@ import json
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
@@ -88,10 +88,10 @@ def holder_of(request: Request) -> Token:
     return holder
 
 
-def needs(scope: str) -> Callable[[Request], Token]:
+def needs(scope: str) -> Callable[[Request], Awaitable[Token]]:
     """Make the check of a call that needs a scope; it returns the holder."""
 
-    def check(request: Request) -> Token:
+    async def check(request: Request) -> Token:
         holder = holder_of(request)
         if not holder.admits(scope):
             raise Refused(

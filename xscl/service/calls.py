@@ -18,7 +18,8 @@ __all__ = ["BEARER", "Admin", "Body", "Limit", "Name", "Problem", "Reader", "Run
 BEARER = Security(HTTPBearer(auto_error=False, description="A token of 'xscl token add'."))
 
 
-def _service(request: Request) -> Service:
+async def _service(request: Request) -> Service:
+    # A function that is not async would take a thread for each request.
     found = request.app.state.service
     assert isinstance(found, Service)
     return found
