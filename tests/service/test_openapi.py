@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
@@ -85,3 +87,33 @@ def test_every_call_of_the_contract_is_there(client: httpx2.Client) -> None:
         "/metrics",
     ):
         assert call in named, call
+
+
+def asked_calls(page: str) -> Iterator[tuple[str, str]]:
+    """Methods and paths of the calls of curl that a page shows with what they answer."""
+    for block in re.findall(r"```(?:console|sh)\n(.*?)```", page, re.DOTALL):
+        for line in re.findall(r"^(?:\$ )?(curl .*)$", block, re.MULTILINE):
+            words = shlex.split(line.partition(" | ")[0].replace("$'", "'"))
+            method = words[words.index("-X") + 1] if "-X" in words else "POST" if "-d" in line else "GET"
+            [address] = [word for word in words if word.startswith("localhost:8080/")]
+            yield (
+                method if "--data-binary" not in words else "POST",
+                address.removeprefix("localhost:8080").split("?")[0],
+            )
+
+
+def test_every_call_is_on_the_page_of_calls(client: httpx2.Client) -> None:
+    """``test_docs.py`` runs the lines of the page, ``test_calls.py`` the one of SQL."""
+    page = (ROOT / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
+    paths = client.get("/openapi.json").json()["paths"]
+    # Paths without names in them go first: /v1/matches/stream is no match.
+    known = [
+        (re.compile(re.sub(r"\{\w+\}", "[^/]+", path)), path) for path in sorted(paths, key=lambda path: "{" in path)
+    ]
+    shown = set()
+    for method, asked in asked_calls(page):
+        path = next((path for pattern, path in known if pattern.fullmatch(asked)), None)
+        assert path is not None, f"the page asks for {asked}, which is no call"
+        shown.add((method, path))
+    missing = {(method.upper(), path) for path, calls in paths.items() for method in calls} - shown
+    assert not missing
