@@ -18,6 +18,7 @@
 * ``options``: Options and messages that commands of several nouns share
 * ``printing``: Printing rows: a table for people, JSON and CSV for programs
 * ``progress``: Progress bars: for a person at a terminal, on stderr alone
+* ``pushing``: Records pushed to a service: as event lines, in requests of bounded size, in their order
 * ``queries``: ``xscl query``: standing queries
 * ``quotas``: ``xscl quota``: how much an owner, or a query in a batch, may have
 * ``reading_options``: Options of reading, which ``ingest``, ``eval`` and ``query test`` share

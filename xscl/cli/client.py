@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -16,6 +17,12 @@ from xscl.base.shown import masked
 __all__ = ["Client", "error_of", "quoted"]
 
 _TIMEOUT = httpx2.Timeout(120.0, connect=10.0)
+_BUSY = (429, 503)
+"""Statuses after which a call may be made again."""
+_PATIENCE_S, _LONGEST_S = 600.0, 60.0
+"""Seconds for which a call is made again while the service is busy, and of one pause."""
+_PAUSES_S = (0.5, 1.0, 2.0, 4.0)
+"""Pauses after calls that nobody answered."""
 
 
 def error_of(problem: Mapping[str, Any]) -> EngineError:
@@ -32,8 +39,14 @@ def error_of(problem: Mapping[str, Any]) -> EngineError:
 class Client:
     """Calls of one service, with the token of ``XSCL_TOKEN``."""
 
-    def __init__(self, url: str, transport: httpx2.BaseTransport | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        transport: httpx2.BaseTransport | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self.url = url.rstrip("/")
+        self._sleep = sleep
         token = os.environ.get("XSCL_TOKEN", "").strip()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
@@ -52,6 +65,27 @@ class Client:
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise self._no_answer(error) from None
         return self._read(response)
+
+    def call_patiently(self, method: str, path: str, **request: Any) -> Any:
+        """Make a call that may be made twice; while the service is busy or away, it is made again.
+
+        Raises:
+            EngineError: as ``call`` says, after ten minutes of a busy service, or some seconds of none.
+        """
+        waited, pauses = 0.0, iter(_PAUSES_S)
+        while True:
+            try:
+                response = self._client.request(method, path, **request)
+            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+                pause = next(pauses, None) if isinstance(error, httpx2.TransportError) else None
+                if pause is None:
+                    raise self._no_answer(error) from None
+            else:
+                if response.status_code not in _BUSY or waited >= _PATIENCE_S:
+                    return self._read(response)
+                pause = _pause_s(response.headers.get("retry-after", ""))
+                waited += pause
+            self._sleep(pause)
 
     def lines(self, path: str, params: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield the objects of an answer of lines, as they come.
@@ -90,6 +124,14 @@ class Client:
             f"no service answers at {masked(self.url)}: {error}",
             hint="--url or XSCL_URL names the service, 'xscl serve' starts one; without them commands open a home",
         )
+
+
+def _pause_s(asked: str) -> float:
+    """Read the seconds of ``Retry-After``; a second where it says none."""
+    try:
+        return min(max(float(asked), 0.1), _LONGEST_S)
+    except ValueError:
+        return 1.0
 
 
 def quoted(name: str) -> str:

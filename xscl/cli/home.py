@@ -28,7 +28,7 @@ def init(at: HomeOptions) -> None:
     """
     from xscl.store.home import init_home
 
-    made = init_home(at.root, at.catalog)
+    made = init_home(at.works_here(), at.catalog)
     say(f"home at {made.root}")
 
 
@@ -66,7 +66,9 @@ def doctor(
     if dry_run:
         raise typer.BadParameter("--dry-run goes with --repair")
     session = on.session()
-    checks = list(examine(at.root, at.catalog, start=start, deep=deep, named=at.home is not None, session=session))
+    checks = list(
+        examine(at.works_here(), at.catalog, start=start, deep=deep, named=at.home is not None, session=session)
+    )
     rows = [{"check": c.what, "state": c.state, "found": c.found, "advice": c.advice} for c in checks]
     print_rows(rows, ["check", "state", "found", "advice"], printing.chosen())
     if not all(check.ok for check in checks):
@@ -119,7 +121,7 @@ def import_(
     """
     from xscl.upkeep.archive_import import import_home
 
-    root = at.root
+    root = at.works_here()
     with _opened(file) as stream:
         packed = import_home(root, stream, at.catalog)
     say(f"home at {root}: {_contents(packed)}")

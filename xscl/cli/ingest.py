@@ -17,13 +17,14 @@ from xscl.catalog.queries import read_queries
 from xscl.cli.match_print import MatchPrinting, print_matches
 from xscl.cli.options import (
     BatchDocsOption,
-    HomeOptions,
+    ServedOptions,
     SparkOptions,
     StrictOption,
     WorkOptions,
     complain,
     exit_partly,
     held_by_databases,
+    needs_home,
     read_text,
     rejection,
     report_losses,
@@ -36,6 +37,7 @@ from xscl.cli.reading_options import ChannelOption, IngestReading, TimedReading
 from xscl.cli.signals import interrupted_by_ctrl_c
 
 if TYPE_CHECKING:
+    from xscl.cli.client import Client
     from xscl.ingest.reading import Reading
     from xscl.intake.intake import Intake, IntakeReport
     from xscl.store.home import Home
@@ -68,12 +70,13 @@ def ingest(
     options: IngestReading,
     work: WorkOptions,
     on: SparkOptions,
-    at: HomeOptions,
+    at: ServedOptions,
 ) -> None:
-    """Take in documents, feeds, event files and rows; 'xscl run' processes them.
+    """Take in documents, feeds, event files and rows; 'xscl run' processes them, and a service by itself.
 
     Example: xscl ingest feeds/ --channel news
     xscl ingest readings.csv --channel readings --id seq --ts time --null NA
+    xscl ingest events.ndjson --url http://127.0.0.1:8080
     """
     from xscl.ingest.sources import read_paths
     from xscl.intake.inputs import take_sql_table
@@ -81,9 +84,16 @@ def ingest(
     from xscl.intake.where import take_files
     from xscl.spark.session import start_session
 
-    opened, reading, session = at.open(), options.reading(channel), on.session()
+    reading, session = options.reading(channel), on.session()
     if table is None:
         _refuse_urls(paths)
+    if (client := at.client) is not None:
+        given = {"--follow": follow, "--table": table is not None, "--strict": strict}
+        if only := [name for name, is_given in given.items() if is_given]:
+            raise needs_home(f"ingest {only[0]}")
+        _exit_as(_push(client, paths, reading))
+        return
+    opened = at.open()
     intake = Intake(opened, strict=strict, limits=reading.limits)
     if table is not None:
         if key is None or channel is None or len(paths) != 1:
@@ -110,6 +120,27 @@ def ingest(
         except KeyboardInterrupt:
             say("stopped; in all:")
             say(intake_summary(report))
+    _exit_as(report)
+
+
+def _push(client: Client, paths: Sequence[str], reading: Reading) -> IntakeReport:
+    """Have a service take in files; what it has taken is told also where it ends meanwhile."""
+    from xscl.cli.pushing import Pusher
+    from xscl.ingest.sources import read_paths
+
+    pusher = Pusher(client, reading.limits)
+    try:
+        for record in shown_records(read_paths(paths, reading, stdin=sys.stdin.buffer)):
+            if not pusher.take(record):
+                pusher.refuse(record)
+        pusher.send()
+    finally:
+        report_intake(pusher.report)
+    return pusher.report
+
+
+def _exit_as(report: IntakeReport) -> None:
+    """Leave with the code that tells whether some was refused."""
     done = report.taken + report.duplicates + report.shared + report.registered + report.dropped
     exit_partly(done, report.rejected)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xscl.base.errors import CatalogError, QueryError
+from xscl.base.errors import CatalogError, EngineError, QueryError
 from xscl.base.settings import Settings, Where
 from xscl.base.terminal import tell
 from xscl.cli.printing import Format
@@ -39,6 +39,7 @@ __all__ = [
     "cut",
     "exit_partly",
     "held_by_databases",
+    "needs_home",
     "one_line",
     "read_text",
     "rejection",
@@ -77,6 +78,15 @@ def held_by_databases(number: int | None) -> int | None:
     return number
 
 
+def needs_home(doing: str) -> EngineError:
+    """Return the refusal of something that no service does for a command."""
+    return EngineError(
+        "XSCL_NEEDS_HOME",
+        f"{doing} works on a home; no service does it for the command line",
+        hint="leave --url out, or name the home by --home",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class HomeOptions:
     """Options that name a home."""
@@ -91,6 +101,7 @@ class HomeOptions:
         str | None,
         typer.Option("--catalog", help="SQLAlchemy URL of the catalogue.", show_default="SQLite in the home"),
     ] = None
+    service_url: Annotated[str | None, typer.Option("--url", metavar="URL", hidden=True)] = None
 
     @property
     def root(self) -> Path:
@@ -99,18 +110,35 @@ class HomeOptions:
 
         return self.home or default_home()
 
+    @property
+    def is_named(self) -> bool:
+        """Whether an option names the home."""
+        return self.home is not None or self.catalog is not None
+
+    def works_here(self) -> Path:
+        """Return the folder of the home for work on itself; say so where ``XSCL_URL`` names a service.
+
+        Raises:
+            EngineError: ``XSCL_NEEDS_HOME``: an option names a service.
+        """
+        if self.service_url is not None:
+            raise needs_home("this command")
+        if os.environ.get("XSCL_URL") and not self.is_named:
+            say(f"note: this works on the home {self.root}, and not on the service that XSCL_URL names")
+        return self.root
+
     def open(self) -> Home:
         """Open the home."""
         from xscl.store.home import open_home
 
-        return open_home(self.root, self.catalog)
+        return open_home(self.works_here(), self.catalog)
 
 
 @dataclass(frozen=True, slots=True)
 class ServedOptions(HomeOptions):
     """Options that name a home, or a service that runs on one."""
 
-    url: Annotated[
+    service_url: Annotated[
         str | None,
         typer.Option(
             "--url",
@@ -126,10 +154,9 @@ class ServedOptions(HomeOptions):
         Raises:
             BadParameter: a home is named, too.
         """
-        local = self.home is not None or self.catalog is not None
-        if self.url is not None and local:
+        if self.service_url is not None and self.is_named:
             raise typer.BadParameter("a service has its own home", param_hint="--url with --home or --catalog")
-        url = self.url or (None if local else os.environ.get("XSCL_URL") or None)
+        url = self.service_url or (None if self.is_named else os.environ.get("XSCL_URL") or None)
         if url is None:
             return None
         from xscl.cli.client import Client

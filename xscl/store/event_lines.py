@@ -13,7 +13,7 @@ from xscl.ingest.rows import TEXT_TYPES
 from xscl.store.home import Home
 from xscl.templates.members import NONE, Membership
 
-__all__ = ["EventLines", "Line"]
+__all__ = ["EventLines", "Line", "value_of_cell"]
 
 _COLUMNS = ("docid", "channel", "id", "version", "ts", "content", "cells", "membership")
 _ROWS = 2_000
@@ -67,10 +67,10 @@ class EventLines:
         columns = self._channels[channel].schema or {}
         assert isinstance(cells, list)
         # Columns that came later are not in the rows before.
-        return {name: _value(kind, cell) for (name, kind), cell in zip(columns.items(), cells, strict=False)}
+        return {name: value_of_cell(kind, cell) for (name, kind), cell in zip(columns.items(), cells, strict=False)}
 
 
-def _value(kind: str | None, cell: str | None) -> object:
+def value_of_cell(kind: str | None, cell: str | None) -> object:
     """Return the value of a column; a channel makes the same cell of it again."""
     if cell is None or kind in TEXT_TYPES or kind == "decimal":
         return cell

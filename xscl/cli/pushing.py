@@ -1,0 +1,277 @@
+"""Records pushed to a service: as event lines, in requests of bounded size, in their order."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+from xscl.base.errors import DocumentError, XsclError
+from xscl.base.safe_xml import DEFAULT_LIMITS, Limits
+from xscl.base.types import Event, format_time, is_name, to_micros
+from xscl.catalog.records import ChannelInfo
+from xscl.cli.client import Client, quoted
+from xscl.ingest.records import Drop, Flush, Noted, Record, Register, Rejected, RowTable, rejected
+from xscl.intake.checks import check_channel_name, checked_event
+from xscl.intake.report import IntakeReport
+from xscl.intake.row_batch import fixed_schema, read_batch, settle
+from xscl.intake.rows import row_chunks
+from xscl.store.event_content import stored_document
+from xscl.store.event_lines import value_of_cell
+
+__all__ = ["Pusher"]
+
+_LINES, _BYTES = 1_000, 1024 * 1024
+"""Lines and bytes of a request, unless a single event has more; of more refusals an answer does not tell."""
+_ENCODING = re.compile(rb"""\s*<\?xml[^>]*\sencoding\s*=\s*["'](?!utf-8["'])""", re.IGNORECASE)
+_OF_JSON = frozenset({"string", "bigint", "double", "boolean", None})
+"""Types that a channel finds by itself in the values of its first rows."""
+_LINE_TYPE = {"content-type": "application/x-ndjson"}
+
+
+@dataclass(slots=True)
+class _Part:
+    """Events of one channel that wait for their request."""
+
+    lines: list[bytes] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    """Place of each line, for what the service says of it."""
+    size: int = 0
+
+
+class Pusher:
+    """Takes records as an intake does, and has a service take them."""
+
+    def __init__(self, client: Client, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.report = IntakeReport()
+        self._client = client
+        self._limits = limits
+        self._parts: dict[str, _Part] = {}
+        self._channels: dict[str, ChannelInfo] | None = None
+        self._ordered: bool | None = None
+
+    def take(self, record: Record) -> bool:
+        """Take a record; False: no call takes such a record."""
+        match record:
+            case Event():
+                self._take_event(record)
+            case RowTable(position=None):
+                for part in row_chunks(record):
+                    self._take_rows(part)
+            case Register(owner=None) | Drop():
+                self.send()
+                self._act(record)
+            case Flush():
+                self.report.note_input(f"{record.source}: a service ends its batches by itself, flush means nothing")
+            case Rejected():
+                self.report.note(record)
+            case Noted():
+                self.report.note_input(f"{record.source}: {record.text}")
+            case _:
+                return False
+        return True
+
+    def refuse(self, record: Record) -> None:
+        """Refuse a record that no call takes."""
+        told = "a feed is taken in by a home: 'xscl feed add' subscribes to it, --whole takes it as one document"
+        if isinstance(record, Register):
+            told = "a service registers queries for the holder of the token, and for no other owner"
+        self.report.note(Rejected(str(getattr(record, "source", "")), "XSCL_NEEDS_HOME", told))
+
+    def send(self) -> None:
+        """Send what waits."""
+        for channel in [*self._parts]:
+            self._send(channel)
+
+    # -- events ------------------------------------------------------------------------------------------------
+
+    def _take_event(self, event: Event) -> None:
+        try:
+            check_channel_name(event.channel)
+            line = _line_of(event, self._limits)
+        except XsclError as error:
+            self.report.note(rejected(event.source or "", error, event.channel))
+            return
+        self._wait(event.channel, line, event.source or "")
+
+    def _wait(self, channel: str, line: Mapping[str, object], source: str) -> None:
+        """Have a line wait for the next request to its channel."""
+        text = _json(line)
+        if channel not in self._parts and self._parts and self._is_ordered():
+            self.send()
+        part = self._parts.setdefault(channel, _Part())
+        if part.lines and part.size + len(text) > _BYTES:
+            self._send(channel)
+            part = self._parts.setdefault(channel, _Part())
+        part.lines.append(text)
+        part.sources.append(source)
+        part.size += len(text)
+        if len(part.lines) >= _LINES:
+            self._send(channel)
+
+    def _send(self, channel: str) -> None:
+        part = self._parts.pop(channel)
+        try:
+            told = self._client.call_patiently(
+                "POST", f"/v1/channels/{quoted(channel)}/events", content=b"".join(part.lines), headers=_LINE_TYPE
+            )
+        except XsclError as error:
+            if error.condition != "XSCL_BODY_LIMIT" or len(part.lines) > 1:
+                raise
+            self.report.note(rejected(part.sources[0], error, channel))
+            return
+        self.report.taken += told["taken"]
+        self.report.duplicates += told["known"]
+        for problem in told["rejected"]:
+            line = problem["line"]
+            source = part.sources[line - 1] if line and line <= len(part.sources) else ""
+            self.report.note(Rejected(source, problem["condition"], problem["message"], channel))
+
+    # -- rows --------------------------------------------------------------------------------------------------
+
+    def _take_rows(self, table: RowTable) -> None:
+        for problem in table.problems:
+            self.report.note(problem)
+        if not len(table.rows):
+            return
+        try:
+            check_channel_name(table.channel)
+            channel = self._row_channel(table)
+            batch, refusals = read_batch(table, channel, self._limits)
+            batch, others = settle(table, batch, self._limits)
+        except XsclError as error:
+            self._refuse_rows(table, error)
+            return
+        for refusal in (*refusals, *others):
+            self.report.note(refusal)
+        assert table.numbers is not None
+        batch, numbers = batch.only_kept(), table.numbers[batch.kept].tolist()
+        times, types = batch.times.to_pylist(), batch.channel.schema or {}
+        for place, (number, id_) in enumerate(zip(numbers, batch.ids.texts.to_pylist(), strict=True)):
+            cells = (column[place].as_py() for column in batch.cells)
+            row = {name: _value(kind, cell) for (name, kind), cell in zip(types.items(), cells, strict=True)}
+            self._wait(table.channel, _line(id_, times[place]) | {"row": row}, f"{table.source}:{number}")
+
+    def _row_channel(self, table: RowTable) -> ChannelInfo:
+        """Return the channel of a table's rows, which is made where the rows alone would not tell its types."""
+        known = self._known_channels()
+        channel = known.get(table.channel) or ChannelInfo.new(table.channel, "rows")
+        if channel.schema is None:
+            channel = replace(channel, schema=fixed_schema(table, channel))
+            types = channel.schema or {}
+            if table.channel not in known and not _OF_JSON.issuperset(types.values()):
+                columns = ", ".join(f"{name} {kind}" for name, kind in types.items() if kind is not None)
+                made = {"name": table.channel, "kind": "rows", "columns": columns}
+                self._client.call_patiently("POST", "/v1/channels", json=made)
+            known[table.channel] = channel
+        return channel
+
+    def _refuse_rows(self, table: RowTable, error: XsclError) -> None:
+        """Refuse all rows of a table for one reason."""
+        assert table.numbers is not None
+        first, last, count = table.numbers[0], table.numbers[-1], len(table.rows)
+        where = f"{table.source}:{first}" if count == 1 else f"{table.source}:{first}-{last}"
+        self.report.note(rejected(where, error, table.channel if is_name(table.channel) else None))
+        self.report.rejected += count - 1
+
+    def _known_channels(self) -> dict[str, ChannelInfo]:
+        """Return the channels and streams of the service, asked once."""
+        if self._channels is None:
+            told = self._client.call_patiently("GET", "/v1/channels")["channels"]
+            self._channels = {row["channel"]: _channel(row) for row in told}
+        return self._channels
+
+    def _is_ordered(self) -> bool:
+        """Whether events of one channel may not be sent before earlier ones of another: clocks are shared."""
+        if self._ordered is None:
+            try:
+                known = self._known_channels().values()
+                self._ordered = any(channel.clock != channel.name or channel.idle is not None for channel in known)
+            except XsclError as error:
+                # Without the right to read, nothing is known.
+                if error.condition != "XSCL_FORBIDDEN":
+                    raise
+                self._ordered = True
+        return self._ordered
+
+    # -- queries -----------------------------------------------------------------------------------------------
+
+    def _act(self, record: Register | Drop) -> None:
+        try:
+            if isinstance(record, Register):
+                self._client.call_patiently("POST", "/v1/queries", json={"name": record.name, "text": record.text})
+                self.report.registered += 1
+            else:
+                self._client.call_patiently("DELETE", f"/v1/queries/{quoted(record.name)}")
+                self.report.dropped += 1
+        except XsclError as error:
+            if error.condition in ("XSCL_NO_ANSWER", "XSCL_BUSY"):
+                raise
+            self.report.note(rejected(record.source, error))
+
+
+def _line_of(event: Event, limits: Limits) -> dict[str, object]:
+    """Return an event as a line; a row without an id has the one that a home would give it.
+
+    Raises:
+        DocumentError: the time is none, or the document is in another encoding and not well-formed.
+    """
+    try:
+        ts = None if event.ts is None else to_micros(event.ts)
+    except ValueError as error:
+        raise DocumentError("XSCL_BAD_EVENT_TIME", str(error)) from None
+    if event.row is not None:
+        checked = checked_event(event, None)
+        # Whatever is wrong with it the service says.
+        id_ = event.id if isinstance(checked, Rejected) else checked.id
+        return _line(id_, ts) | {"row": event.row}
+    assert event.xml is not None
+    return _line(event.id, ts) | {"xml": _text(event.xml, limits)}
+
+
+def _line(id_: str | None, ts: int | None) -> dict[str, object]:
+    line: dict[str, object] = {} if id_ is None else {"id": id_}
+    return line if ts is None else line | {"ts": format_time(ts)}
+
+
+def _text(xml: str | bytes, limits: Limits) -> str:
+    if isinstance(xml, str):
+        return xml
+    if not _ENCODING.match(xml[:1_000]):
+        try:
+            return xml.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            pass
+    return stored_document(xml, limits)
+
+
+def _value(kind: str | None, cell: str | None) -> object:
+    """Return the value of a column; the service makes the same cell of it, and the same digest."""
+    if kind != "decimal" or cell is None:
+        return value_of_cell(kind, cell)
+    number = float(cell)
+    # Lines have doubles; a decimal that is none stays a text.
+    return number if Decimal(repr(number)) == Decimal(cell) else cell
+
+
+def _json(line: Mapping[str, object]) -> bytes:
+    try:
+        return json.dumps(line, ensure_ascii=False).encode() + b"\n"
+    except UnicodeEncodeError:
+        # Half a surrogate pair, which the service refuses.
+        return json.dumps(line).encode() + b"\n"
+
+
+def _channel(row: Mapping[str, Any]) -> ChannelInfo:
+    """Return a channel as far as a listing tells of it."""
+    types: dict[str, str | None] | None = None
+    if row["schema"]:
+        words = [part.rsplit(" ", 1) for part in row["schema"].split(", ")]
+        types = {name: None if kind == "unknown" else kind for name, kind in words}
+    name = row["channel"]
+    made = ChannelInfo.new(name, row["kind"])
+    clock = name if row["of"] is not None and row["clock"] == row["of"] else row["clock"]
+    return replace(made, schema=types, clock=clock, idle=None if row["idle"] is None else 0)
