@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.templates.columns import Bools, Int64s, gather, rising
+from xscl.templates.guards import LENGTH
 from xscl.templates.program_guards import ProgramGuards
 from xscl.templates.runs import Run
 
@@ -19,12 +20,12 @@ __all__ = ["DocumentFacts", "facts_of_rows", "facts_of_runs"]
 _BITS = 32
 _Found = tuple[Int64s, Int64s]
 """Places of documents, and a variable of each."""
-_Numbers = tuple[Int64s, npt.NDArray[np.float64]]
-"""Places of documents, and a number of each."""
+_Numbers = tuple[Int64s, npt.NDArray[np.integer], npt.NDArray[np.float64]]
+"""Places of documents, nodes, and the number of each."""
 
 
 class DocumentFacts(NamedTuple):
-    """Facts of some documents, and the least and the greatest number of each variable that guards compare."""
+    """Facts of some documents, and the numbers of each variable that guards compare."""
 
     docs: Int64s
     """The documents, rising."""
@@ -37,6 +38,14 @@ class DocumentFacts(NamedTuple):
     least: npt.NDArray[np.float64]
     """A row for each variable, with a column for each document; NaN where it has no number."""
     greatest: npt.NDArray[np.float64]
+    lengths: npt.NDArray[np.float64]
+    """The lengths of the first nodes of these variables, likewise."""
+
+    def decisive(self, operator: str) -> npt.NDArray[np.float64]:
+        """Return the numbers that decide a comparison: where some number is to be above a bound, the greatest."""
+        if operator.startswith("length"):
+            return self.lengths
+        return self.greatest if operator.startswith(">") else self.least
 
     def has(self, docs: Int64s, facts: Int64s) -> Bools:
         """Tell which documents have a fact each, by the places of both."""
@@ -57,16 +66,25 @@ def facts_of_runs(runs: Sequence[Run], docs: Int64s, guards: ProgramGuards) -> D
             key = run.key_numbers.get((variable, None))
             if key is not None:
                 facts.append(_facts_of_run(run, docs, key))
-    numbers = []
-    for variable in guards.compared:
-        of_runs = []
-        for run in runs:
-            key = run.key_numbers.get((variable, ""))
-            if key is not None:
-                at, row = run.of_documents(docs, np.full(len(docs), key))
-                of_runs.append((at, run.numbers[run.slices_of(row)]))
-        numbers.append(of_runs)
-    return _made(docs, facts, numbers, guards)
+    numbers, lengths = (
+        [
+            [
+                _numbers_of_run(run, docs, run.key_numbers[variable, function])
+                for run in runs
+                if (variable, function) in run.key_numbers
+            ]
+            for variable in guards.compared.tolist()
+        ]
+        for function in ("", LENGTH)
+    )
+    return _made(docs, facts, numbers, lengths, guards)
+
+
+def _numbers_of_run(run: Run, docs: Int64s, key: int) -> _Numbers:
+    at, row = run.of_documents(docs, np.full(len(docs), key))
+    members, counts = run.shapes.members(run.shape[row].astype(np.int64))
+    first = np.minimum.reduceat(run.shapes.nodes[members], np.cumsum(counts) - counts) if len(row) else row
+    return at, first, run.numbers[run.slices_of(row)]
 
 
 def _facts_of_run(run: Run, docs: Int64s, key: int) -> _Found:
@@ -91,17 +109,22 @@ def facts_of_rows(rows: pa.Table, docs: Int64s, guards: ProgramGuards) -> Docume
     at = np.flatnonzero(np.isin(variables, guards.facts_rows))
     chains = rows.column("chain").combine_chunks()
     facts = [_entries_of(np.searchsorted(docs, docids[at]), chains, at)]
-    plain = pc.equal(rows.column("fn"), "").fill_null(False).to_numpy()
-    number = rows.column("num").to_numpy()
-    numbers = []
-    for variable in guards.compared:
-        of = np.flatnonzero(plain & (variables == variable))
-        numbers.append([(np.searchsorted(docs, docids[of]), number[of])])
-    return _made(docs, facts, numbers, guards)
+    nodes, number = rows.column("node").to_numpy(), rows.column("num").to_numpy()
+
+    def numbers_of(function: str) -> list[list[_Numbers]]:
+        asked = pc.equal(rows.column("fn"), function).fill_null(False).to_numpy()
+        of_variables = [np.flatnonzero(asked & (variables == variable)) for variable in guards.compared]
+        return [[(np.searchsorted(docs, docids[of]), nodes[of], number[of])] for of in of_variables]
+
+    return _made(docs, facts, numbers_of(""), numbers_of(LENGTH), guards)
 
 
 def _made(
-    docs: Int64s, facts: Iterable[_Found], numbers: Sequence[Iterable[_Numbers]], guards: ProgramGuards
+    docs: Int64s,
+    facts: Iterable[_Found],
+    numbers: Sequence[Iterable[_Numbers]],
+    lengths: Sequence[Sequence[_Numbers]],
+    guards: ProgramGuards,
 ) -> DocumentFacts:
     known = guards.facts_read
     codes = [np.empty(0, dtype=np.int64)]
@@ -109,10 +132,14 @@ def _made(
         place = np.minimum(np.searchsorted(known, variables), max(len(known) - 1, 0))
         kept = known[place] == variables if len(known) else np.zeros(len(variables), dtype=np.bool_)
         codes.append(at[kept] << _BITS | place[kept])
-    least = np.full((len(numbers), len(docs)), np.nan)
-    greatest = np.full((len(numbers), len(docs)), np.nan)
+    least, greatest, firsts = (np.full((len(numbers), len(docs)), np.nan) for _ in range(3))
     for row, found in enumerate(numbers):
-        for at, values in found:
+        for at, _, values in found:
             np.fmin.at(least[row], at, values)
             np.fmax.at(greatest[row], at, values)
-    return DocumentFacts(docs, known, rising(np.concatenate(codes)), guards.compared, least, greatest)
+    for row, of_runs in enumerate(lengths):
+        for at, nodes, values in of_runs:
+            order = np.lexsort((nodes, at))
+            first = order[np.diff(at[order], prepend=-1) != 0]
+            firsts[row, at[first]] = values[first]
+    return DocumentFacts(docs, known, rising(np.concatenate(codes)), guards.compared, least, greatest, firsts)

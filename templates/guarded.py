@@ -157,10 +157,9 @@ class Conjunctions:
             of_operator = mine & (self.literals.operator == number)
             for variable in np.unique(local[of_operator]).tolist():
                 some = np.flatnonzero(of_operator & (local == variable))
-                # The greatest number decides whether some number is greater, and its negative where less is asked.
-                greater = name.startswith(">")
-                values = facts.greatest[variable] if greater else -facts.least[variable]
-                constants = self.literals.constant[some] if greater else -self.literals.constant[some]
+                # What is above a bound, of what is below one its negative is.
+                sign = -1 if name.startswith("<") else 1
+                values, constants = sign * facts.decisive(name)[variable], sign * self.literals.constant[some]
                 order = np.argsort(values, kind="stable")  # NaN comes last
                 known = int((~np.isnan(values)).sum())
                 begin = np.searchsorted(values[order[:known]], constants, side="left" if "=" in name else "right")
@@ -224,8 +223,8 @@ class Conjunctions:
         for number, name in enumerate(OPERATORS[1:], start=1):
             some = np.flatnonzero(of.operator == number)
             if len(some):
-                values = (facts.greatest if name.startswith(">") else facts.least)[place[some], doc[some]]
-                found[some] = _COMPARE[name](values, of.constant[some])
+                values = facts.decisive(name)[place[some], doc[some]]
+                found[some] = _COMPARE[name.removeprefix("length ")](values, of.constant[some])
         return found
 
 

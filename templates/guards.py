@@ -17,12 +17,16 @@ from functools import cached_property
 
 from xscl.base.values import digest_text, hash64
 
-__all__ = ["MOST_ALTERNATIVES", "Guard", "Literal", "LiteralOp", "facts_variable"]
+__all__ = ["LENGTH", "MOST_ALTERNATIVES", "Guard", "Literal", "LiteralOp", "facts_variable"]
 
 MOST_ALTERNATIVES = 64
 """Most alternatives of a query's guards together; conditions with more stay in the pattern."""
 LiteralOp = str
-"""``has``: the document has a row of the variable; or ``<``, ``<=``, ``>``, ``>=``: some row's number compares so."""
+"""``has``: the document has a row of the variable; or ``<``, ``<=``, ``>``, ``>=``: some row's number compares so; or
+``length >``, ``length >=``: the length of the first node's value does.
+"""
+LENGTH = "string-length"
+"""Function of the rows that tell lengths."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

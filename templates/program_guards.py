@@ -18,7 +18,7 @@ __all__ = ["OPERATORS", "UNGUARDED", "GuardTable", "ProgramGuards", "guard_set"]
 
 UNGUARDED = 0
 """The number of no guard."""
-OPERATORS = ("has", "<", "<=", ">", ">=")
+OPERATORS = ("has", "<", "<=", ">", ">=", "length >", "length >=")
 """Operators of literals by their numbers."""
 
 

@@ -65,17 +65,23 @@ def _guards_held(engine: UnitsEngine) -> Iterator[dict[str, object]]:
     guards = {guard for query in engine.queries.values() for guard in query.group.guards if guard is not None}
     facts: dict[int, set[int]] = {}
     numbers: dict[tuple[int, int], list[float]] = {}
+    lengths: dict[tuple[int, int], tuple[int, float]] = {}
     for row in engine.witness:
         facts.setdefault(row["docid"], set()).add(row["var"])
         if row["fn"] == "" and row["num"] is not None:
             numbers.setdefault((row["docid"], row["var"]), []).append(row["num"])
+        if row["fn"] == "string-length":
+            key, length = (row["docid"], row["var"]), (row["node"], row["num"])
+            lengths[key] = min(lengths.get(key, length), length)
     compare = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
     def holds(docid: int, literal: Literal) -> bool:
         if literal.op == "has":
             return literal.variable in facts[docid]
-        known = numbers.get((docid, literal.variable), ())
-        return any(compare[literal.op](number, literal.constant) for number in known)
+        key = docid, literal.variable
+        if literal.op.startswith("length "):
+            return key in lengths and compare[literal.op.split()[1]](lengths[key][1], literal.constant)
+        return any(compare[literal.op](number, literal.constant) for number in numbers.get(key, ()))
 
     for docid in facts:
         for guard in guards:

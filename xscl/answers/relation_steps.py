@@ -212,13 +212,16 @@ def _r_guard(needs: Needs) -> list[Step]:
         step(
             "facts",
             "Facts of documents, and numbers in them, that guards read.",
-            "docid key num",
+            "docid key fn num",
             """
-            select w.docid, c.key1 as key, cast(null as double) as num
+            select w.docid, c.key1 as key, cast(null as string) as fn, cast(null as double) as num
             from held_witness w lateral view inline(w.chain) c as key1, key2, node1, node2
             where c.key1 <> 0 and c.key2 = 0
             union all
-            select w.docid, w.var, w.num from held_witness w where w.fn = '' and w.num is not null
+            select w.docid, w.var, w.fn, w.num from held_witness w where w.fn = '' and w.num is not null
+            union all
+            select w.docid, w.var, w.fn, min_by(w.num, w.node) from held_witness w where w.fn = 'string-length'
+            group by w.docid, w.var, w.fn
             """,
         ),
         step(
@@ -228,9 +231,12 @@ def _r_guard(needs: Needs) -> list[Step]:
             """
             select distinct f.docid, l.guard, l.alternative, l.literal, l.literals
             from facts f join xscl_guard_literals l on l.key = f.key
-            where case l.op when 'has' then f.num is null
+            where f.fn is not distinct from case when l.op = 'has' then null when l.op like 'length%'
+                                                 then 'string-length' else '' end
+              and case l.op when 'has' then true
                             when '<' then f.num < l.constant when '<=' then f.num <= l.constant
-                            when '>' then f.num > l.constant else f.num >= l.constant end
+                            when '>' then f.num > l.constant when '>=' then f.num >= l.constant
+                            when 'length >' then f.num > l.constant else f.num >= l.constant end
             """,
         ),
         step(

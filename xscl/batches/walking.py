@@ -31,7 +31,7 @@ __all__ = [
     "witnesses",
 ]
 
-_FIRST = 200
+_FIRST = 1_000
 """Documents of the first part; each later part has four times as many."""
 _PART = 8_000
 """Most documents of a part; a part costs as much as a hundred small documents."""

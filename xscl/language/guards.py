@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 
 from xscl.base.values import to_number
 from xscl.language.column_types import BlockColumns
-from xscl.templates.guards import MOST_ALTERNATIVES, Guard, Literal, facts_variable
+from xscl.templates.guards import LENGTH, MOST_ALTERNATIVES, Guard, Literal, facts_variable
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import (
     AllOf,
     AnyOf,
+    Call,
     Compared,
     Comparison,
     Condition,
@@ -165,7 +166,9 @@ class _Asked:
             case AllOf(parts) | AnyOf(parts):
                 found = [self.alternatives(part, on_root=on_root, negated=negated) for part in parts]
                 return _product(found) if isinstance(condition, AllOf) is not negated else _union(found)
-        literal = None if negated or not on_root else self._number(condition)
+        literal = None
+        if on_root and not negated:
+            literal = self._number(condition) or self._length(condition)
         if literal is None:
             literal = self._fact(Negation(condition) if negated else condition, on_root=on_root)
         return (frozenset([literal]),)
@@ -195,6 +198,25 @@ class _Asked:
                 assert self.root is not None
                 definition = Definition(self.channel, (self.root, *path))
                 return Literal(self._ask(definition, ""), op, number)
+        return None
+
+    def _length(self, condition: Condition) -> Literal | None:
+        """Return the literal of a length, of the first node that a path of children reaches, which is to be above a
+        bound; None: it is none.
+
+        A path that reaches nothing has the length 0, which no such bound lets through: a document without a row, be it
+        because nobody asked when it came, does not satisfy the literal.
+        """
+        match condition:
+            case Comparison(Call("string-length", (Here(steps),)), (">" | ">=") as op, Constant(value, _)) if steps:
+                number = to_number(value)
+                if number is None or math.isinf(number) or number < 0 or (number == 0 and op == ">="):
+                    return None
+                if any(step.axis != "child" or step.test.kind == "text" or step.conditions for step in steps):
+                    return None
+                assert self.root is not None
+                definition = Definition(self.channel, (self.root, *steps))
+                return Literal(self._ask(definition, LENGTH), f"length {op}", number)
         return None
 
     def _ask(self, definition: Definition, function: str | None) -> int:
