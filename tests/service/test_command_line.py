@@ -68,7 +68,7 @@ def told(result: Result) -> str:
 )
 def test_the_same_as_of_a_home(service: Running, ask: CliRunner, arguments: list[str]) -> None:
     home = str(service.service.home.root)
-    of_service, of_home = ask.invoke(app, arguments), ask.invoke(app, [*arguments, "--home", home])
+    of_service, of_home = ask.invoke(app, arguments), ask.invoke(app, [*arguments, "--home", home, "--here"])
     assert told(of_service) == told(of_home)
     assert of_service.stderr == of_home.stderr
     assert of_service.stdout.strip()
@@ -79,7 +79,7 @@ def test_a_match_is_shown_with_its_members(service: Running, ask: CliRunner) -> 
     home = str(service.service.home.root)
     for more in ([], ["--json"]):
         asked = ["match", "show", first[:8], *more]
-        assert told(ask.invoke(app, asked)) == told(ask.invoke(app, [*asked, "--home", home]))
+        assert told(ask.invoke(app, asked)) == told(ask.invoke(app, [*asked, "--home", home, "--here"]))
 
 
 def test_a_file_keeps_the_cursor(ask: CliRunner, tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def files(folder: Path) -> list[str]:
 def test_a_service_takes_what_a_home_takes(service: Running, ask: CliRunner, tmp_path: Path) -> None:
     named, home = files(tmp_path), str(tmp_path / "home")
     ask.invoke(app, ["init", "--home", home])
+    here = ["--here", "--home", str(service.service.home.root)]
     rows = tmp_path / "readings.csv"
     rows.write_text(CSV, encoding="utf-8")
     exact = pa.table(
@@ -91,7 +92,7 @@ def test_a_service_takes_what_a_home_takes(service: Running, ask: CliRunner, tmp
         notes = [line for line in of_service.stderr.splitlines() if "flush" not in line]
         assert notes == of_home.stderr.splitlines()
         # All of it is known from now on, by whichever way it comes.
-        again = ask.invoke(app, ["ingest", *paths[-1:], *options, "--home", str(service.service.home.root)])
+        again = ask.invoke(app, ["ingest", *paths[-1:], *options, *here])
         assert "0 events taken" in again.stderr and "known already" in again.stderr
     mine, theirs = taken(ask, home), taken(ask, service.service.home.root)
     assert mine == theirs and len(mine) == 12

@@ -2,7 +2,7 @@
 
 * ``app``: The command line: ``xscl noun verb``
 * ``channels``: ``xscl channel``: channels and their streams
-* ``client``: A client of a running service, for commands that are told its address by ``--url`` or ``XSCL_URL``
+* ``client``: A client of a running service, which ``--url`` or ``XSCL_URL`` names, or a home that it has open
 * ``commands``: Commands made of functions: groups of options are records, and a command's help ends with examples
 * ``deliver``: ``xscl deliver``: webhooks and files that matches go to
 * ``feeds``: ``xscl feed``: subscriptions, and polling them

@@ -1,4 +1,4 @@
-"""A client of a running service, for commands that are told its address by ``--url`` or ``XSCL_URL``."""
+"""A client of a running service, which ``--url`` or ``XSCL_URL`` names, or a home that it has open."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from xscl.base.shown import masked
 __all__ = ["Client", "error_of", "quoted"]
 
 _TIMEOUT = httpx2.Timeout(120.0, connect=10.0)
+_SOON = httpx2.Timeout(3.0, connect=1.0)
+"""Patience with a service that nobody named."""
+_NO_BATCH = 2**62
 _BUSY = (429, 503)
 """Statuses after which a call may be made again."""
 _PATIENCE_S, _LONGEST_S = 600.0, 60.0
@@ -44,8 +47,11 @@ class Client:
         url: str,
         transport: httpx2.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        is_found: bool = False,
     ) -> None:
+        """``is_found``: nobody named the service; what it does not do, the home does."""
         self.url = url.rstrip("/")
+        self.is_found = is_found
         self._sleep = sleep
         token = os.environ.get("XSCL_TOKEN", "").strip()
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -65,6 +71,17 @@ class Client:
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             raise self._no_answer(error) from None
         return self._read(response)
+
+    def fault(self) -> str | None:
+        """Ask whether the service takes the token; return why it does not, or None."""
+        try:
+            response = self._client.get("/v1/batches", params={"after": _NO_BATCH, "limit": 1}, timeout=_SOON)
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            return f"it does not answer: {error}"
+        if response.status_code == 401:
+            return "it does not know the token XSCL_TOKEN"
+        # Whoever may only write is told so by the call.
+        return None if response.status_code in (200, 403) else f"it answered {response.status_code}"
 
     def call_patiently(self, method: str, path: str, **request: Any) -> Any:
         """Make a call that may be made twice; while the service is busy or away, it is made again.

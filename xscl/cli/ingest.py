@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import sys
 import time
 from collections import Counter
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from xscl.base.errors import XsclError
-from xscl.base.settings import DEFAULT_BATCH_DOCS
+from xscl.base.settings import DEFAULT_BATCH_DOCS, DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES
 from xscl.base.shown import counted, masked
 from xscl.catalog.queries import read_queries
 from xscl.cli.match_print import MatchPrinting, print_matches
@@ -53,6 +55,10 @@ _REPORTED = 100
 """Rejections in a report."""
 
 
+_SMALL = 8 * 1024 * 1024
+"""Bytes of inputs that go to a service that nobody named."""
+
+
 def ingest(
     paths: Annotated[
         list[str],
@@ -87,11 +93,14 @@ def ingest(
     reading, session = options.reading(channel), on.session()
     if table is None:
         _refuse_urls(paths)
-    if (client := at.client) is not None:
-        given = {"--follow": follow, "--table": table is not None, "--strict": strict}
-        if only := [name for name, is_given in given.items() if is_given]:
+    given = {"--follow": follow, "--table": table is not None, "--strict": strict}
+    only = [name for name, is_given in given.items() if is_given]
+    own_limits = (options.max_bytes, options.max_nodes) != (DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES)
+    only_home = bool(only) or own_limits or work.where != "auto" or on.are_given or not _are_small(paths)
+    if (client := at.client(only_home=only_home)) is not None:
+        if only:
             raise needs_home(f"ingest {only[0]}")
-        _exit_as(_push(client, paths, reading))
+        _exit_as(_push(client, at, paths, reading))
         return
     opened = at.open()
     intake = Intake(opened, strict=strict, limits=reading.limits)
@@ -123,15 +132,32 @@ def ingest(
     _exit_as(report)
 
 
-def _push(client: Client, paths: Sequence[str], reading: Reading) -> IntakeReport:
-    """Have a service take in files; what it has taken is told also where it ends meanwhile."""
+def _are_small(paths: Sequence[str]) -> bool:
+    """Tell whether inputs are standard input and files that a service takes as fast as its home."""
+    files = [path for path in paths if path != "-"]
+    return all(map(os.path.isfile, files)) and sum(map(os.path.getsize, files)) <= _SMALL
+
+
+def _push(client: Client, at: ServedOptions, paths: Sequence[str], reading: Reading) -> IntakeReport:
+    """Have a service take in files; what it has taken is told also where it ends meanwhile.
+
+    From the first record on that a service does not take, the home takes it and the rest, if it is the service's own.
+    """
     from xscl.cli.pushing import Pusher
     from xscl.ingest.sources import read_paths
+    from xscl.intake.intake import Intake
 
     pusher = Pusher(client, reading.limits)
+    records = iter(shown_records(read_paths(paths, reading, stdin=sys.stdin.buffer)))
     try:
-        for record in shown_records(read_paths(paths, reading, stdin=sys.stdin.buffer)):
-            if not pusher.take(record):
+        for record in records:
+            if pusher.take(record):
+                continue
+            if client.is_found:
+                pusher.send()
+                rest = itertools.chain([record], records)
+                pusher.report.add(Intake(at.open(), limits=reading.limits).take(rest))
+            else:
                 pusher.refuse(record)
         pusher.send()
     finally:

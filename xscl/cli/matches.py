@@ -82,7 +82,7 @@ def match_list(
     from xscl.cli.next_steps import no_matches
     from xscl.cli.remote import RemoteMatches
 
-    printed, listing, client = printing.chosen(), options.listing(query), at.client
+    printed, listing, client = printing.chosen(), options.listing(query), at.client()
     found: MatchListing | RemoteMatches
     try:
         found = list_matches(at.open(), listing) if client is None else RemoteMatches(client, listing)
@@ -116,7 +116,7 @@ def match_show(match: str, json: JsonOption = False, *, at: ServedOptions) -> No
     from xscl.base.types import format_time
     from xscl.cli.remote import remote_match
 
-    client = at.client
+    client = at.client()
     found = find_match(at.open(), match) if client is None else remote_match(client, match)
     if json:
         print_rows([match_json(found)], [], Format.ndjson)

@@ -147,21 +147,47 @@ class ServedOptions(HomeOptions):
         ),
     ] = None
 
+    here: Annotated[bool, typer.Option("--here", help="Work on the home itself, also if a service has it open.")] = (
+        False
+    )
+
     @property
-    def client(self) -> Client | None:
-        """Client of the service that is named; None: the command opens a home.
+    def is_named(self) -> bool:
+        """Whether an option names the home, or asks for it."""
+        return self.here or self.home is not None or self.catalog is not None
+
+    def client(self, *, only_home: bool = False) -> Client | None:
+        """Return the client of the service that is named, or that has the home open; None: the command opens the home.
+
+        ``only_home``: options ask for something that only a home does; then nobody looks for a service.
 
         Raises:
-            BadParameter: a home is named, too.
+            BadParameter: a service and a home are named.
         """
         if self.service_url is not None and self.is_named:
-            raise typer.BadParameter("a service has its own home", param_hint="--url with --home or --catalog")
+            raise typer.BadParameter("a service has its own home", param_hint="--url with --home, --catalog or --here")
         url = self.service_url or (None if self.is_named else os.environ.get("XSCL_URL") or None)
-        if url is None:
-            return None
-        from xscl.cli.client import Client
+        if url is not None:
+            from xscl.cli.client import Client
 
-        return Client(url)
+            return Client(url)
+        return None if only_home or self.here or self.catalog is not None else _found_service(self.root)
+
+
+def _found_service(root: Path) -> Client | None:
+    """Return the client of the service that has a home open and takes calls from here; None: there is none."""
+    from xscl.store.served import read_serving
+
+    serving = read_serving(root)
+    if serving is None or (serving.tokens and not os.environ.get("XSCL_TOKEN", "").strip()):
+        return None
+    from xscl.cli.client import Client
+
+    client = Client(serving.url, is_found=True)
+    if (fault := client.fault()) is not None:
+        say(f"note: {serving.url} has the home open, but {fault}; this works on the home itself")
+        return None
+    return client
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +247,11 @@ class SparkOptions:
     conf: Annotated[
         list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark; may be repeated.")
     ] = None
+
+    @property
+    def are_given(self) -> bool:
+        """Whether an option says where Spark runs."""
+        return self.master is not None or self.remote is not None or bool(self.conf)
 
     def session(self) -> SessionOptions:
         """Read the options; the environment counts where neither place is given.

@@ -54,13 +54,15 @@ class Pusher:
         self._ordered: bool | None = None
 
     def take(self, record: Record) -> bool:
-        """Take a record; False: no call takes such a record."""
+        """Take a record; False: no call takes such a record, or a home at hand takes it as it is meant."""
         match record:
             case Event():
                 self._take_event(record)
             case RowTable(position=None):
                 for part in row_chunks(record):
                     self._take_rows(part)
+            case Register() | Drop() | Flush() if self._client.is_found:
+                return False
             case Register(owner=None) | Drop():
                 self.send()
                 self._act(record)

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 __all__ = ["query_app"]
 
 _SCREEN = 100  # rows of a table for a person
+_LARGE = 200_000
+"""Characters of a script that a service that nobody named does not get."""
 _OwnerOption = Annotated[str | None, typer.Option("--owner", help="Who registers it; quotas count by owner.")]
 
 
@@ -68,7 +70,7 @@ def query_add(
     from xscl.registry.channel_names import ChannelNames
     from xscl.registry.registry import Registry
 
-    if (client := at.client) is not None:
+    if (client := at.client(only_home=owner is not None or strict)) is not None:
         taken = add_query(client, name, text, owner, strict=strict)
     else:
         opened = at.open()
@@ -143,7 +145,8 @@ def query_load(
 
     text = read_text(file)
     try:
-        if (client := at.client) is not None:
+        large = len(text) > _LARGE
+        if (client := at.client(only_home=owner is not None or strict or large)) is not None:
             outcomes = load_queries(client, text, owner, strict=strict, atomic=atomic)
         else:
             opened = at.open()
@@ -196,7 +199,7 @@ def query_list(
 
     columns = ["query", "owner", "template", "group", "place", "state", "suspended_from", "reason", "text"]
     short = ["query", "owner", "template", "suspended_from", "text"]
-    if (client := at.client) is not None:
+    if (client := at.client(only_home=options.group is not None)) is not None:
         from xscl.cli.remote import query_rows
 
         found = query_rows(client, asdict(options))
@@ -246,7 +249,7 @@ def query_show(
     from xscl.answers.explain import explain
     from xscl.registry.canonical_text import canonical_text
 
-    if (client := at.client) is not None:
+    if (client := at.client()) is not None:
         from xscl.cli.remote import show_query
 
         show_query(client, name, printing.chosen() if printing.given else None)
@@ -271,7 +274,7 @@ def query_explain(name: str, json: JsonOption = False, *, at: ServedOptions) -> 
     from xscl.answers.explain import explain
     from xscl.answers.explain_text import explanation_text
 
-    if (client := at.client) is not None:
+    if (client := at.client()) is not None:
         from xscl.cli.remote import explain_query
 
         explain_query(client, name, json=json)
@@ -352,7 +355,7 @@ def query_drop(name: str, at: ServedOptions) -> None:
     """
     from xscl.registry.registry import Registry
 
-    if (client := at.client) is not None:
+    if (client := at.client()) is not None:
         from xscl.cli.remote import drop_query
 
         drop_query(client, name)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from base64 import b64decode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from xscl.base.errors import EngineError
 from xscl.base.shown import counted
 from xscl.base.terminal import give, show
 from xscl.base.types import Match, MatchEvent, MatchSource, QueryName, QueryOutcome, format_time
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from xscl.answers.match_listing import Listing
 
 __all__ = [
+    "MOST_ROWS",
     "RemoteMatches",
     "add_query",
     "drop_query",
@@ -33,18 +38,49 @@ __all__ = [
 
 _PAGE = 1_000
 """Entries of a page of the service."""
-_MOST_ROWS = 10_000
+MOST_ROWS = 10_000
 """Rows of an answer in SQL that a service gives at most."""
+_NO_TIME = frozenset({"XSCL_BUSY", "XSCL_NO_ANSWER", "XSCL_SQL_TIME"})
+"""Conditions of answers that a home can still give."""
 
 
-def sql(client: Client, statement: str, limit: int, printed: Format) -> None:
-    """Print the answer to a statement."""
-    asked = min(limit or _MOST_ROWS, _MOST_ROWS)
-    found = client.call("POST", "/v1/sql", json={"sql": statement, "limit": asked})
+def sql(client: Client, statement: str, limit: int, printed: Format) -> bool:
+    """Print the answer to a statement; False: the home has to answer it, because the service has no time for it."""
+    asked = min(limit or MOST_ROWS, MOST_ROWS)
+    try:
+        found = client.call("POST", "/v1/sql", json={"sql": statement, "limit": asked})
+    except EngineError as error:
+        if not client.is_found or error.condition not in _NO_TIME:
+            raise
+        say(f"note: {client.url} has the home open, but {error.message}; this works on the home itself")
+        return False
     names = [column["name"] for column in found["columns"]]
-    print_rows([dict(zip(names, row, strict=True)) for row in found["rows"]], names, printed)
+    read = [_reader(column["type"]) for column in found["columns"]]
+    rows = [
+        {name: None if value is None else of(value) for name, of, value in zip(names, read, row, strict=True)}
+        for row in found["rows"]
+    ]
     if found["more"]:
-        say(f"note: only the first {counted(len(found['rows']), 'row')}")
+        say(f"note: only the first {counted(len(found['rows']), 'row')}; --limit 0 gives all of a home")
+    print_rows(rows, names, printed)
+    return True
+
+
+def _reader(kind: str) -> Callable[[Any], object]:
+    """Return what makes a value of Python of a value of an answer, by its type of Spark."""
+    if kind.startswith("decimal"):
+        return Decimal
+    return _READERS.get(kind, lambda value: value)
+
+
+_READERS: dict[str, Callable[[Any], object]] = {
+    "timestamp": datetime.fromisoformat,
+    "timestamp_ntz": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "binary": b64decode,
+    "double": float,
+    "float": float,
+}
 
 
 def stats(client: Client, columns: Sequence[str], short: Sequence[str], printed: Format) -> None:

@@ -149,15 +149,18 @@ def sql(
     Example: xscl sql 'SELECT qid, count(*) AS n FROM matches GROUP BY qid'
     xscl sql --show-steps 'SELECT * FROM matches'
     """
-    if (client := at.client) is not None and not show_steps:
-        from xscl.cli.remote import sql as remote_sql
+    from xscl.cli.remote import MOST_ROWS
+    from xscl.cli.remote import sql as remote_sql
 
-        remote_sql(client, statement, limit, printing.chosen())
-        return
     if show_steps:
         from xscl.answers.sql_relations import steps_text
 
         show(steps_text(at.open(), statement))
+        return
+    only_home = on.are_given or limit == 0 or limit > MOST_ROWS
+    if (client := at.client(only_home=only_home)) is not None and remote_sql(
+        client, statement, limit, printing.chosen()
+    ):
         return
     from xscl.answers.sql_views import sql_errors
     from xscl.engine import Engine
@@ -181,7 +184,7 @@ def stats(at: ServedOptions, printing: Printing) -> None:
     from xscl.cli.next_steps import no_batches
 
     short = ["batch", "events", "pairs", "matches", "joined_in", "jobs", "stage1_s", "join_s", "commit_s"]
-    if (client := at.client) is not None:
+    if (client := at.client()) is not None:
         from xscl.cli.remote import stats as remote_stats
 
         remote_stats(client, batch_columns(), short, printing.chosen())

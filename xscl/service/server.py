@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import BinaryIO
 
 import uvicorn
 
@@ -18,9 +20,12 @@ from xscl.service.access import LOOPBACK
 from xscl.service.app import make_app
 from xscl.service.runtime import Service
 from xscl.service.settings import ServiceSettings
+from xscl.store.served import Serving, announce, withdraw
 
 __all__ = ["Server", "make_server", "serve"]
 
+_EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Addresses of this machine alone, by those that stand for all."""
 _PATIENCE_S = 20
 """Seconds in which requests under way may end."""
 
@@ -33,6 +38,7 @@ class Server(uvicorn.Server):
         self.service = service
         self.ended_by: int | None = None
         """Signal that told it to end."""
+        self._announced: BinaryIO | None = None
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -52,8 +58,20 @@ class Server(uvicorn.Server):
         self.ended_by = sig
         super().handle_exit(sig, frame)
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, then tell of it in the home, so that commands there find the service."""
+        await super().startup(sockets)
+        for listening in sockets or () if self.started else ():
+            host, port = listening.getsockname()[:2]
+            host = _EVERYWHERE.get(host, host)
+            if host in LOOPBACK:
+                serving = Serving(f"http://{_shown(host)}:{port}", os.getpid(), self.service.settings.auth)
+                self._announced = announce(self.service.home.root, serving)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams, then everything else."""
+        if self._announced is not None:
+            withdraw(self.service.home.root, self._announced)
         await self.service.end_streams()
         await super().shutdown(sockets)
 
@@ -78,10 +96,9 @@ def serve(
     """
     server, listening = make_server(engine, settings, log)
     host, port = listening.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
 
     async def run() -> None:
-        told = asyncio.create_task(_tell_ready(server, lambda: ready(f"http://{shown}:{port}")))
+        told = asyncio.create_task(_tell_ready(server, lambda: ready(f"http://{_shown(host)}:{port}")))
         try:
             await server.serve(sockets=[listening])
         finally:
@@ -112,6 +129,11 @@ def make_server(engine: Engine, settings: ServiceSettings, log: Callable[[str], 
         lifespan="on",
     )
     return Server(config, service), listening
+
+
+def _shown(host: str) -> str:
+    """Return a host as addresses have it."""
+    return f"[{host}]" if ":" in host else host
 
 
 async def _tell_ready(server: uvicorn.Server, ready: Callable[[], None]) -> None:

@@ -19,6 +19,7 @@
 * ``results``: Stored matches: combinations of documents by columns, and what the class of each means for queries
 * ``retired_files``: Files and folders that went out of use: they stay for a while, because someone may be reading
   them
+* ``served``: The file in a home that tells of the service that has it open
 * ``state_files``: Files of join state: witness rows, and rows of links, as Parquet
 * ``watermarks``: Clocks and watermarks of channels after a batch
 """

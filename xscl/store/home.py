@@ -8,6 +8,7 @@
                     compiled to, which may go at any time
     run.lock        held by the process that runs batches
     polling.lock    held by the process that polls the feeds
+    service.json    address of the service that has the home open, which holds it meanwhile
 
 A file counts only if the catalogue names it.
 """
