@@ -9,7 +9,7 @@ import random
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,15 +17,16 @@ from typing import Any
 import httpx2
 import lxml.html
 import pytest
+from console_pages import browser_client, checked, opened, page, part, text_of
 from http_service import SETTINGS, Running, running
 from lxml import etree
 
 from xscl.answers.marked_document import marked_document
 from xscl.base.types import Event, now_micros
 from xscl.catalog.tokens import revoke_token
-from xscl.service.console_drawing import bars, sparkline
+from xscl.service.console_plots import bars, curve, sparkline
 
-PAGES = ("/", "/queries", "/editor", "/matches", "/channels", "/feeds", "/templates", "/sql", "/batches")
+PAGES = ("/", "/queries", "/editor", "/matches", "/channels", "/feeds", "/deliveries", "/templates", "/sql", "/batches")
 QUERY = (
     "S//book->x1[./author->x2][./title->x3] FOLLOWED BY {x2 = x5 AND x3 = x6, 7 days} "
     "S//blog->x4[./author->x5][./title->x6]"
@@ -33,18 +34,6 @@ QUERY = (
 BOOK = "<book><author>Danny Ayers</author><title>RSS &amp; Atom</title><link>http://books.example/1</link></book>"
 BLOG = "<blog><author>Danny Ayers</author><title>RSS &amp; Atom</title><link>http://blogs.example/2</link></blog>"
 EVIL = "</pre><script>alert(1)</script><img src=x onerror=alert(2)>"
-
-
-@contextmanager
-def opened(home: Path, *, auth: bool = False) -> Iterator[Running]:
-    """Serve a home as a browser finds it: by default without tokens."""
-    with running(home, replace(SETTINGS, auth=auth)) as found:
-        yield found
-
-
-def browser_client(service: Running, **headers: str) -> httpx2.Client:
-    """A client that says as browsers do where its forms come from."""
-    return httpx2.Client(base_url=service.address, headers={"Origin": service.address, **headers}, timeout=30)
 
 
 @pytest.fixture(scope="module")
@@ -73,38 +62,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def client(service: Running) -> Iterator[httpx2.Client]:
     with browser_client(service) as found:
         yield found
-
-
-def page(client: httpx2.Client, path: str, status: int = 200) -> Any:
-    answer = client.get(path)
-    assert answer.status_code == status, (path, answer.text[:500])
-    return checked(answer)
-
-
-def checked(answer: httpx2.Response) -> Any:
-    """A page as a tree; whatever every page has to be is looked at here."""
-    assert answer.headers["content-type"].startswith("text/html")
-    assert "'unsafe-inline'" not in answer.headers["content-security-policy"]
-    assert "script-src 'self'" in answer.headers["content-security-policy"]
-    tree = lxml.html.document_fromstring(answer.text)
-    assert not tree.xpath("//style | //@style | //script[not(@src)] | //@*[starts-with(name(), 'on')]")
-    ids = tree.xpath("//@id")
-    assert len(ids) == len(set(ids))
-    for control in tree.xpath("//input[not(@type = 'hidden')] | //textarea | //select"):
-        assert tree.xpath("//label[@for = $id]", id=control.get("id")), control.get("name")
-    for address in tree.xpath("//a/@href | //form/@action | //@formaction | //link/@href | //script/@src"):
-        assert address == "" or address.startswith(("/", "#", "http://", "https://")), address
-    return tree
-
-
-def part(client: httpx2.Client, path: str, **form: str) -> Any:
-    answer = client.post(path, data=form, headers={"HX-Request": "true"})
-    assert answer.status_code == 200, answer.text
-    return lxml.html.fragment_fromstring(answer.text, create_parent="div")
-
-
-def text_of(tree: Any) -> str:
-    return " ".join(tree.text_content().split())
 
 
 # -- pages -----------------------------------------------------------------------------------------------------
@@ -371,6 +328,22 @@ def test_rows_with_amounts_are_drawn() -> None:
     assert [(bar.label, bar.width) for bar in bars([["a", 1], ["b", 4.0]])] == [("a", 75.0), ("b", 300.0)]
     for rows in ([], [["a", 1]], [["a", "x"], ["b", 1]], [["a", -1], ["b", 1]], [[1], [2]], [["a", True], ["b", 1]]):
         assert bars(rows) == []
+
+
+def test_columns_of_numbers_and_times_are_curves() -> None:
+    found = curve([("batch", "bigint"), ("s", "double")], [[3, 1.0], [1, 5.0], [2, None], [5, 3.0]])
+    assert found is not None and (found.first, found.last, found.lowest, found.highest) == ("1", "5", "1", "5")
+    assert found.line == "0.0,2.0 320.0,198.0 640.0,100.0"
+    times = [[f"2026-06-0{n}T00:00:00", n] for n in (1, 2, 3)]
+    assert curve([("at", "timestamp"), ("n", "int")], times) is not None
+    for columns, rows in (
+        ([("a", "string"), ("n", "int")], times),
+        ([("at", "timestamp"), ("n", "int")], times[:2]),
+        ([("a", "int"), ("n", "int")], [[1, 1], [1, 2], [1, 3]]),
+        ([("a", "double"), ("n", "int")], [["NaN", 1], ["Infinity", 2], [1.0, 3]]),
+        ([("n", "int")], [[1], [2], [3]]),
+    ):
+        assert curve(columns, rows) is None
 
 
 def test_a_sparkline_stays_in_its_place() -> None:

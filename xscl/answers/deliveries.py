@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from xscl.answers.match_cursors import Cursor, parse_cursor, refuse_ahead
@@ -10,7 +12,7 @@ from xscl.answers.match_reader import named_queries
 from xscl.base.errors import EngineError
 from xscl.base.shown import masked
 from xscl.base.types import format_time, now_micros
-from xscl.catalog.batches import newest_batch
+from xscl.catalog.batches import batches_with_matches, newest_batch
 from xscl.catalog.deliveries import (
     Delivery,
     add_delivery,
@@ -23,7 +25,7 @@ from xscl.catalog.deliveries import (
 from xscl.ingest.addresses import checked_target
 from xscl.store.home import Home
 
-__all__ = ["DELIVERY_COLUMNS", "add_files", "add_webhook", "delivery_rows", "send_again"]
+__all__ = ["DELIVERY_COLUMNS", "Lag", "add_files", "add_webhook", "delivery_lags", "delivery_rows", "send_again"]
 
 DELIVERY_COLUMNS = (
     "delivery",
@@ -40,6 +42,16 @@ DELIVERY_COLUMNS = (
     "problem",
 )
 """Columns of ``delivery_rows``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Distance of a delivery from the newest commit."""
+
+    batches: int
+    """Batches with matches, of whichever query."""
+    since: int | None
+    """Time at which the first of them was committed, microseconds."""
 
 
 def add_webhook(home: Home, name: str, query: str, url: str, *, after: str | None, private: bool = False) -> str:
@@ -85,6 +97,20 @@ def delivery_rows(home: Home) -> list[dict[str, object]]:
     with home.catalog.snapshot() as connection:
         found, dead = list_deliveries(connection), count_dead_letters(connection)
     return [_row(delivery, *dead.get(delivery.name, (0, 0))) for delivery in found]
+
+
+def delivery_lags(home: Home, place: Callable[[Delivery], str]) -> dict[str, Lag]:
+    """Tell how far each delivery is behind the commits.
+
+    Args:
+        home: where they are.
+        place: gives the cursor up to which a delivery has looked.
+    """
+    with home.catalog.snapshot() as connection:
+        return {
+            delivery.name: Lag(*batches_with_matches(connection, parse_cursor(place(delivery)).batch))
+            for delivery in list_deliveries(connection)
+        }
 
 
 def send_again(home: Home, name: str, after: str | None) -> dict[str, int | str]:

@@ -22,13 +22,14 @@ from xscl.catalog.tables import EVENT_IDS, FEEDS, in_parts
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
 
-__all__ = ["ITEM_COLUMNS", "ItemFilter", "find_item", "item_rows"]
+__all__ = ["ITEM_COLUMNS", "ItemFilter", "find_item", "item_rows", "received_by_day"]
 
 ITEM_COLUMNS = ("item", "ts", "title", "link", "feed", "address", "channel", "version")
 """Names in a row."""
 _FIRST_PART, _PART = 50, 500
 """Items whose documents are read together: few at first, so that the first item is soon there."""
 _SOME = 5
+_DAY = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,17 @@ def item_rows(home: Home, wanted: ItemFilter) -> Iterator[dict[str, object]]:
             for row in _rows(home, part, addresses):
                 if fits is None or fits(row["title"]) or fits(row["link"]):
                     yield row
+
+
+def received_by_day(catalog: Catalog, identity: str, now: int, days: int) -> list[int]:
+    """Count the items and new versions of a feed that came on each of the days before ``now``, the last day last."""
+    ids = EVENT_IDS.c
+    wanted = sa.select(ids.received).where(ids.feed == identity, ids.received > now - days * _DAY)
+    counted = [0] * days
+    with catalog.read() as connection:
+        for received in connection.scalars(wanted.where(ids.channel.not_like(f"%{RAW}"))):
+            counted[max(0, days - 1 - (now - received) // _DAY)] += 1
+    return counted
 
 
 def _addresses(connection: Connection) -> dict[str, str]:

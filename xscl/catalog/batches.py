@@ -12,6 +12,7 @@ from xscl.catalog.tables import BATCHES
 
 __all__ = [
     "add_batch",
+    "batches_with_matches",
     "commit_time",
     "forget_answers",
     "lose_results",
@@ -27,6 +28,13 @@ _COUNTS = ("first", "last", "events", "witnesses", "pairs", "rout", "matches", "
 def newest_batch(connection: Connection) -> int:
     """Return the number of the last batch; 0 before the first one."""
     return connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0
+
+
+def batches_with_matches(connection: Connection, first: int) -> tuple[int, int | None]:
+    """Count the batches from a number on that have matches; return the time of the first one's commit, too."""
+    found = sa.select(sa.func.count(), sa.func.min(BATCHES.c.committed))
+    count, since = connection.execute(found.where(BATCHES.c.batch >= first, BATCHES.c.matches > 0)).one()
+    return count, since
 
 
 def commit_time(connection: Connection, batch: int) -> int | None:

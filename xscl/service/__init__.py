@@ -23,14 +23,17 @@
 * ``feeds_api``: Calls that give a query's matches as feeds that others subscribe to
 * ``deliveries_api``: Calls about webhooks: listing, adding and ending deliveries, and sending again
 * ``health_api``: Calls for those who watch the service: whether it lives, whether it works, and its figures
-* ``console_drawing``: Drawings of the console: join graphs of queries and templates, and figures by time
+* ``console_drawing``: Drawings of the console: join graphs of queries and templates
+* ``console_plots``: Plots of the console: figures by time, bars of amounts, and curves of a column over another one
 * ``console_pages``: Pages of the console: their templates, files and headers, forms, and refusals as pages
 * ``console_login``: Pages on which a token is given and taken back
 * ``console_matches``: Pages of matches: cards as they are committed, and one match with its documents side by side
 * ``console_queries``: Pages of queries: the list, and one query with its facts and its matches live
 * ``console_editor``: Pages on which a query is written: it is checked and drawn as one types, and registered
 * ``console_trial``: Trial of a query on a few documents: its witnesses and matches, before it is registered
-* ``console_home``: Pages of the home: the overview, channels, feeds, templates and batches
+* ``console_home``: Pages of the home: the overview, channels, templates and batches
+* ``console_feeds``: Pages of feeds: the list with its OPML, and one feed with its history and its newest items
+* ``console_deliveries``: Pages of deliveries: how far each is, what fails, what was given up; adding, ending, replaying
 * ``console_sql``: The page on which the home's relations are read with SQL
 * ``console``: The console: all its pages
 * ``app``: The application: all calls of the API and the console, behind the gate

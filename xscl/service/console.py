@@ -5,7 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from xscl.service import (
+    console_deliveries,
     console_editor,
+    console_feeds,
     console_home,
     console_login,
     console_matches,
@@ -21,6 +23,8 @@ for _part in (
     console_pages,
     console_login,
     console_home,
+    console_feeds,
+    console_deliveries,
     console_matches,
     console_queries,
     console_editor,

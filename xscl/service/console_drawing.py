@@ -1,4 +1,4 @@
-"""Drawings of the console: join graphs of queries and templates, and figures by time."""
+"""Drawings of the console: join graphs of queries and templates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xscl.language.compile import CompiledQuery
 from xscl.language.normalize import NormalJoin
 from xscl.templates.template import Template
 
-__all__ = ["Bar", "Drawing", "Sparkline", "bars", "query_drawing", "sparkline", "template_drawing"]
+__all__ = ["Drawing", "query_drawing", "template_drawing"]
 
 _CHARACTER, _LINE, _INDENT = 7.3, 22, 14
 """Width of a character, height of a line and indent of a level, in pixels."""
@@ -18,8 +18,6 @@ _LONGEST = 34
 """Characters of a line that are shown."""
 _GAP, _EDGE, _HEAD = 110, 12, 30
 """Width between blocks, space inside their borders, and height of their heads."""
-_BARS, _MOST_BARS = 300, 40
-"""Width of the longest bar, and bars of a drawing at most."""
 _COLOURS = 6
 """Colours of joins."""
 
@@ -89,27 +87,6 @@ class _Join:
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sparkline:
-    """Figures as a line and the area below it."""
-
-    width: int
-    height: int
-    line: str
-    area: str
-    greatest: float
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A figure of a row."""
-
-    label: str
-    figure: str
-    y: int
-    width: float
-
-
 def query_drawing(compiled: CompiledQuery) -> Drawing:
     """Draw the blocks of a query, and the comparisons between them."""
     normal = compiled.normal
@@ -144,32 +121,6 @@ def template_drawing(template: Template) -> Drawing:
         for left, right, kind in template.joins
     ]
     return _drawing(blocks, joins)
-
-
-def sparkline(figures: Sequence[float], width: int = 240, height: int = 40) -> Sparkline:
-    """Draw figures from left to right; the greatest one reaches the top."""
-    most = max(figures, default=0.0) or 1.0
-    step = width / max(1, len(figures) - 1)
-    places = [
-        f"{step * number:.1f},{height - 1 - (height - 3) * each / most:.1f}" for number, each in enumerate(figures)
-    ]
-    line = " ".join(places)
-    return Sparkline(width, height, line, f"0,{height} {line} {width},{height}", max(figures, default=0.0))
-
-
-def bars(rows: Sequence[Sequence[object]]) -> list[Bar]:
-    """Draw the last column of some rows, labelled by their first one; nothing where it is no column of amounts."""
-    figures = [row[-1] for row in rows if len(row) > 1]
-    if not 2 <= len(figures) == len(rows) <= _MOST_BARS:
-        return []
-    amounts = [float(each) for each in figures if isinstance(each, (int, float)) and not isinstance(each, bool)]
-    if len(amounts) < len(rows) or min(amounts) < 0 or not max(amounts) > 0:
-        return []
-    shares = [each / max(amounts) for each in amounts]
-    return [
-        Bar(str(row[0])[:_LONGEST], str(row[-1]), _LINE * number, round(_BARS * share, 1))
-        for number, (row, share) in enumerate(zip(rows, shares, strict=True))
-    ]
 
 
 def _label(join: NormalJoin) -> str:

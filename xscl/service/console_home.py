@@ -1,13 +1,14 @@
-"""Pages of the home: the overview, channels, feeds, templates and batches."""
+"""Pages of the home: the overview, channels, templates and batches."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from fastapi import Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import Response
 
 from xscl.answers.channel_listing import channel_rows
+from xscl.answers.deliveries import delivery_rows
 from xscl.answers.feed_listing import feed_rows
 from xscl.answers.recent_activity import activity, latest_matches, recent_batches, recent_losses
 from xscl.answers.status import state_notes
@@ -16,12 +17,12 @@ from xscl.base.types import now_micros
 from xscl.catalog.event_counts import event_count
 from xscl.catalog.groups import read_template, read_template_use
 from xscl.catalog.intake_order import read_last_places
-from xscl.catalog.subscriptions import add_feed, parse_interval
 from xscl.registry.query_list import QueryFilter, count_queries
-from xscl.service.calls import Admin, Name, Reader, Running
-from xscl.service.console_drawing import sparkline, template_drawing
+from xscl.service.calls import Name, Reader, Running
+from xscl.service.console_drawing import template_drawing
 from xscl.service.console_matches import card
-from xscl.service.console_pages import Form, is_part, new_router, page
+from xscl.service.console_pages import is_part, new_router, page
+from xscl.service.console_plots import sparkline
 from xscl.service.runtime import Service
 
 __all__ = ["router"]
@@ -30,7 +31,12 @@ router = new_router()
 
 _HOUR = 3_600_000_000
 _PARTS = 60
+_RATE = 5
+"""Minutes over which rates are taken."""
 _MATCHES, _BATCHES, _LOSSES = 8, 100, 10
+_TIMES = ("prepare_s", "stage1_s", "join_s", "commit_s")
+_SHOWN, _PLOTTED = 5, 60
+"""Batches in the table of the overview, and in its plots."""
 
 
 @router.get("/")
@@ -49,7 +55,11 @@ def _figures(service: Service) -> dict[str, object]:
     processed, last = catalog.ask(read_last_places)
     now = now_micros()
     counted = activity(catalog, now, _HOUR, _PARTS)
-    batches = recent_batches(catalog, 5)
+    batches = recent_batches(catalog, _PLOTTED)
+    oldest_first = batches[::-1]
+    seconds = [sum(float(str(batch[part])) for part in _TIMES) for batch in oldest_first]
+    rows = [int(str(batch["state_rows"])) for batch in oldest_first]
+    deliveries = Counter(str(row["state"]) for row in delivery_rows(service.home))
     with catalog.read() as connection:
         events = event_count(connection)
     health = Counter(str(row["health"]) for row in feed_rows(catalog))
@@ -61,8 +71,16 @@ def _figures(service: Service) -> dict[str, object]:
         "events": events,
         "lag": last - processed,
         "hour": {name: sum(figures) for name, figures in counted.items()},
-        "lines": {name: sparkline(figures) for name, figures in counted.items()},
-        "batches": batches,
+        "rates": {name: sum(figures[-_RATE:]) / _RATE for name, figures in counted.items()},
+        "lines": {
+            **{name: sparkline(figures) for name, figures in counted.items()},
+            "seconds": sparkline(seconds),
+            "rows": sparkline(rows),
+        },
+        "seconds": seconds[-1] if seconds else None,
+        "state_rows": rows[-1] if rows else 0,
+        "batches": batches[:_SHOWN],
+        "deliveries": deliveries,
         "losses": recent_losses(catalog, _LOSSES),
         "health": dict(health),
         "notes": list(state_notes(service.home)),
@@ -73,29 +91,6 @@ def _figures(service: Service) -> dict[str, object]:
 def channels(request: Request, service: Running, holder: Reader) -> Response:
     """List channels and their streams."""
     return page(request, "channels.html", channels=list(channel_rows(service.home.catalog)))
-
-
-@router.get("/feeds")
-def feeds(request: Request, service: Running, holder: Reader) -> Response:
-    """List feeds with their health."""
-    return page(request, "feeds.html", feeds=list(feed_rows(service.home.catalog)))
-
-
-@router.post("/feeds")
-def subscribe(request: Request, form: Form, service: Running, holder: Admin) -> Response:
-    """Subscribe to a feed."""
-    interval = form.get("interval", "").strip()
-    every = parse_interval(interval) if interval else None
-    channel = form.get("channel", "").strip() or "items"
-    add_feed(
-        service.home.catalog,
-        form.get("url", "").strip(),
-        now=now_micros(),
-        channel=channel,
-        interval=every,
-        folder=None,
-    )
-    return RedirectResponse("/feeds", status_code=303)
 
 
 @router.get("/templates")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -36,6 +37,8 @@ _VERSIONS = {name: hashlib.sha256(data).hexdigest()[:12] for name, data in _FILE
 _FORM = 1_000_000
 """Bytes of a form at most."""
 _FIELDS = 50
+_BOUNDARY = re.compile(r'boundary="?([^";,\s]+)')
+_PART_NAME = re.compile(rb'[;\s]name="([^"]*)"')
 _LINKS = ("http://", "https://")
 
 
@@ -55,7 +58,7 @@ def _link(text: object) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.3g}"
+    return f"{value:,.0f}" if isinstance(value, int) or value >= 1_000 else f"{value:,.3g}"
 
 
 def _path(text: object) -> str:
@@ -139,12 +142,35 @@ async def _form(request: Request) -> dict[str, str]:
     body = await request.body()
     if len(body) > _FORM:
         raise Refused(413, "XSCL_BODY_LIMIT", f"a form has at most {_FORM:,} bytes")
+    if request.headers.get("content-type", "").startswith("multipart/form-data"):
+        return _parts(request.headers["content-type"], body)
     try:
         fields = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
     except ValueError:
         raise Refused(400, "XSCL_BAD_REQUEST", "the form cannot be read") from None
     # Browsers write ends of lines as two characters; columns and ids would count them.
     return {name: value.replace("\r\n", "\n") for name, value in fields}
+
+
+def _parts(kind: str, body: bytes) -> dict[str, str]:
+    """Read a form with files, which are texts here.
+
+    Raises:
+        Refused: ``XSCL_BAD_REQUEST``.
+    """
+    boundary = _BOUNDARY.search(kind)
+    if boundary is None:
+        raise Refused(400, "XSCL_BAD_REQUEST", "the form cannot be read")
+    found = {}
+    for part in (b"\r\n" + body).split(b"\r\n--" + boundary[1].encode("latin-1"))[1:-1][:_FIELDS]:
+        head, _, data = part.partition(b"\r\n\r\n")
+        if (name := _PART_NAME.search(head)) is None:
+            raise Refused(400, "XSCL_BAD_REQUEST", "the form cannot be read")
+        # Bytes of files in other encodings are kept, so that whoever reads the file finds them.
+        faults = "surrogateescape" if b"filename=" in head else "replace"
+        text = data.decode("utf-8", faults)
+        found[name[1].decode("ascii", "replace")] = text if b"filename=" in head else text.replace("\r\n", "\n")
+    return found
 
 
 Form = Annotated[dict[str, str], Depends(_form)]

@@ -9,8 +9,8 @@ from fastapi.responses import Response
 
 from xscl.base.errors import XsclError
 from xscl.service.calls import Reader, Running
-from xscl.service.console_drawing import bars
 from xscl.service.console_pages import Form, is_part, new_router, page
+from xscl.service.console_plots import Bar, Curve, bars, curve
 from xscl.service.problems import problem_of
 from xscl.service.sql_api import Rows, Statement, sql
 
@@ -32,7 +32,7 @@ def sql_page(
     request: Request, service: Running, holder: Reader, sql: Annotated[str, Query(max_length=_LONGEST)] = ""
 ) -> Response:
     """Show the form for a statement."""
-    return page(request, "sql.html", sql=sql, answer=None, problem=None, bars=[], examples=_EXAMPLES)
+    return page(request, "sql.html", sql=sql, answer=None, problem=None, bars=[], curve=None, examples=_EXAMPLES)
 
 
 @router.post("/sql")
@@ -47,5 +47,10 @@ def run(request: Request, form: Form, service: Running, holder: Reader) -> Respo
         except XsclError as error:
             problem = problem_of(error)
     template = "part_rows.html" if is_part(request) else "sql.html"
-    drawn = [] if answer is None else bars(answer.rows)
-    return page(request, template, sql=text, answer=answer, problem=problem, bars=drawn, examples=_EXAMPLES)
+    line: Curve | None = None
+    drawn: list[Bar] = []
+    if answer is not None:
+        line = curve([(column.name, column.type) for column in answer.columns], answer.rows)
+        drawn = [] if line else bars(answer.rows)
+    told = {"answer": answer, "problem": problem, "bars": drawn, "curve": line}
+    return page(request, template, told, sql=text, examples=_EXAMPLES)

@@ -90,6 +90,11 @@ class Deliverer:
             self.wake()
             self._thread.join(timeout=self._settings.limits.total_s)
 
+    def place(self, delivery: Delivery) -> str:
+        """Return the cursor behind which something may be for a delivery; may be called by any thread."""
+        reached = self._reached.get(delivery.name)
+        return delivery.cursor if reached is None or reached.stored != delivery.cursor else reached.cursor
+
     def _main(self) -> None:
         try:
             asyncio.run(self._run())
@@ -125,7 +130,7 @@ class Deliverer:
                 self._missed.add(name)
             elif delivery.due > now:
                 pause_s = min(pause_s, (delivery.due - now) / _SECOND)
-            elif name in state.repeated or parse_cursor(self._after(delivery)).batch <= state.newest:
+            elif name in state.repeated or parse_cursor(self.place(delivery)).batch <= state.newest:
                 task = asyncio.create_task(self._go_on(sender, delivery, name in state.repeated))
                 task.add_done_callback(lambda ended, name=name: self._ended(name, ended))  # type: ignore[misc]
                 self._running[name] = task
@@ -136,7 +141,7 @@ class Deliverer:
     async def _go_on(self, sender: Sender, delivery: Delivery, repeated: bool) -> None:
         if repeated:
             delivery = await sender.send_again(delivery)
-        done = await sender.go_on(delivery, self._after(delivery), lambda: self._is_ending)
+        done = await sender.go_on(delivery, self.place(delivery), lambda: self._is_ending)
         if done is None:
             # A pause has begun, which the next look has to know.
             self._missed.add(delivery.name)
@@ -154,11 +159,6 @@ class Deliverer:
         if name in self._missed:
             self._missed.discard(name)
             self._changed.set()
-
-    def _after(self, delivery: Delivery) -> str:
-        """Return the cursor behind which something may be for a delivery."""
-        reached = self._reached.get(delivery.name)
-        return delivery.cursor if reached is None or reached.stored != delivery.cursor else reached.cursor
 
 
 def _read_state(connection: Connection) -> _State:

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
-from xscl.answers.deliveries import add_webhook, delivery_rows, send_again
+from xscl.answers.deliveries import add_webhook, delivery_lags, delivery_rows, send_again
 from xscl.catalog.deliveries import drop_delivery
 from xscl.service.calls import Admin, Body, Name, Running, problems
 
@@ -45,7 +45,8 @@ class Replay(Body):
 @router.get("", responses=problems())
 def deliveries(service: Running, holder: Admin) -> dict[str, list[dict[str, Any]]]:
     """List deliveries: how far they are, what fails, and what was given up; secrets are not told."""
-    return {"deliveries": delivery_rows(service.home)}
+    lags = delivery_lags(service.home, service.deliverer.place)
+    return {"deliveries": [{**row, "lag": lags[str(row["delivery"])].batches} for row in delivery_rows(service.home)]}
 
 
 @router.post("", status_code=201, response_model=AddedDelivery, responses=problems(400, 404, 409, 413, 422))
