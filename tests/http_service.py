@@ -73,7 +73,7 @@ def running(home: Path, settings: ServiceSettings, spark: SparkSession | None = 
         thread.join()
 
 
-SETTINGS = ServiceSettings(port=0, fetch=False, gather_s=0.01)
+SETTINGS = ServiceSettings(port=0, fetch=False, apart_s=0.01)
 
 
 def events(response: httpx2.Response) -> Iterator[dict[str, Any]]:

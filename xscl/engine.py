@@ -29,9 +29,10 @@ from xscl.base.system_errors import named_file_faults
 from xscl.base.types import QueryName, QueryOutcome, time_bound, with_fields
 from xscl.batches.batch import process_batch
 from xscl.batches.driver import Driver
+from xscl.batches.kernels import kernels_of
 from xscl.batches.ranges import next_batch
 from xscl.batches.report import BatchReport
-from xscl.batches.run_handle import RunHandle
+from xscl.batches.run_handle import Pauses, RunHandle, Work
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.kept_groups import KeptGroups
 from xscl.catalog.quotas import Quotas, read_quotas, set_quotas
@@ -508,13 +509,18 @@ class Engine:
     # -- running -----------------------------------------------------------------------------------------------
 
     def run_once(
-        self, *, batch_docs: int = DEFAULT_BATCH_DOCS, stop: Callable[[], bool] = lambda: False
+        self,
+        *,
+        batch_docs: int = DEFAULT_BATCH_DOCS,
+        stop: Callable[[], bool] = lambda: False,
+        then: Callable[[BatchReport], None] = lambda report: None,
     ) -> list[BatchReport]:
         """Process everything taken in so far; one report a batch.
 
         Args:
             batch_docs: documents in a batch at most.
             stop: is asked before each batch; once it says so, none begins.
+            then: is called with the report of each batch once that is committed.
 
         Raises:
             CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on this home.
@@ -524,17 +530,34 @@ class Engine:
             raise EngineError("XSCL_BAD_OPTION", f"a batch has at least one document, not {batch_docs}")
         reports = []
         with self._lock, self._run_lock.held(), named_file_faults(self.home.root):
-            if not self._is_tidy:
-                step("run.begin")
-                tidy(self.home)
-                step("run.tidied")
-                self._is_tidy = True
+            self._tidy_once()
             while not stop() and (span := next_batch(self.home, self._planner, batch_docs)) is not None:
                 step("run.ranged")
                 told("events", span.first - 1, span.taken_in)
                 reports.append(process_batch(self.home, self._driver, lambda: self.spark, span))
+                then(reports[-1])
                 self._upkeep.after_commit()
         return reports
+
+    def _tidy_once(self) -> None:
+        if not self._is_tidy:
+            step("run.begin")
+            tidy(self.home)
+            step("run.tidied")
+            self._is_tidy = True
+
+    def warm(self) -> None:
+        """Plan for the live queries, which the first batch would do else.
+
+        Raises:
+            CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on this home.
+        """
+        with self._lock, self._run_lock.held(), named_file_faults(self.home.root):
+            self._tidy_once()
+            processed, last = self.home.catalog.ask(read_last_places)
+            plan = self._planner.plan(processed + 1, max(processed + 1, last))
+            if plan is not None:
+                kernels_of(plan, self._driver.finder).automaton()
 
     def start(
         self,
@@ -542,7 +565,8 @@ class Engine:
         every: str = "30 seconds",
         batch_docs: int = DEFAULT_BATCH_DOCS,
         name: str = "xscl-run",
-        then: Callable[[list[BatchReport]], None] = lambda reports: None,
+        then: Callable[[BatchReport], None] = lambda report: None,
+        apart_s: float = 0.0,
     ) -> RunHandle:
         """Process what comes in until stopped; a handle in the manner of pyspark's StreamingQuery.
 
@@ -550,7 +574,8 @@ class Engine:
             every: time between two looks.
             batch_docs: documents in a batch at most.
             name: of the handle and its thread.
-            then: is called in that thread after each look, with the reports of its batches.
+            then: is called in that thread with the report of each batch once that is committed.
+            apart_s: seconds between the beginnings of two batches at least; so under load a batch is worth its cost.
 
         Raises:
             CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on this home.
@@ -560,9 +585,11 @@ class Engine:
             pause = parse_duration(every) / 1e6
         except ValueError as error:
             raise EngineError("XSCL_BAD_OPTION", f"every: {error}") from None
-        return RunHandle(
-            lambda stop: self.run_once(batch_docs=batch_docs, stop=stop), pause, self._run_lock, name, then
-        )
+
+        def run(stop: Callable[[], bool], note: Callable[[BatchReport], None]) -> None:
+            self.run_once(batch_docs=batch_docs, stop=stop, then=note)
+
+        return RunHandle(Work(self.warm, run, then), Pauses(pause, apart_s), self._run_lock, name)
 
     def alone(self) -> AbstractContextManager[None]:
         """Keep others from running batches on this home, from entering the context until leaving it.

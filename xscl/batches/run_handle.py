@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from uuid import uuid4
 
 from xscl.base.errors import XsclError
@@ -13,7 +14,29 @@ from xscl.base.notebook import facts_html
 from xscl.base.system_errors import Patience
 from xscl.batches.report import BatchReport
 
-__all__ = ["RunHandle"]
+__all__ = ["Pauses", "RunHandle", "Work"]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The work of a loop, as functions that it calls."""
+
+    warm: Callable[[], None]
+    """Is called before the first look."""
+    run: Callable[[Callable[[], bool], Callable[[BatchReport], None]], None]
+    """Processes what is there: it asks the first function whether to stop, and gives reports to the second one."""
+    then: Callable[[BatchReport], None]
+    """Is called with the report of each batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pauses:
+    """Pauses of a loop, in seconds."""
+
+    every_s: float
+    """Time between two looks while nobody calls."""
+    apart_s: float = 0.0
+    """Time between the beginnings of two batches at least."""
 
 
 class RunHandle:
@@ -22,25 +45,19 @@ class RunHandle:
     A failure that passes by itself (``system_errors.PASSES``) does not end the loop; ``lastProblem`` has the failure.
     """
 
-    def __init__(
-        self,
-        run: Callable[[Callable[[], bool]], list[BatchReport]],
-        every_s: float,
-        lock: RunLock,
-        name: str,
-        then: Callable[[list[BatchReport]], None] = lambda reports: None,
-    ) -> None:
+    def __init__(self, work: Work, pauses: Pauses, lock: RunLock, name: str) -> None:
         lock.take()
-        self._run = run
-        self._every_s = every_s
+        self._work = work
+        self._pauses = pauses
         self._lock = lock
-        self._then = then
-        self._stopping = False
+        self._stopping = threading.Event()
         self._call = threading.Event()
         """Ends the pause between two looks."""
         self._progress: list[BatchReport] = []
         self._error: BaseException | None = None
         self._problem: XsclError | None = None
+        self.isWarm = False
+        """Whether the live queries are planned for, so that what comes is processed at once."""
         self.id = uuid4()
         """Identifier of the handle, in this process and in others."""
         self.name = name
@@ -65,7 +82,7 @@ class RunHandle:
         elif self._problem is not None:
             message = f"tries again: {self._problem}"
         else:
-            message = "stopping" if self._stopping else "running"
+            message = "stopping" if self._stopping.is_set() else "running"
         return {"message": message, "isActive": self.isActive}
 
     @property
@@ -94,7 +111,7 @@ class RunHandle:
 
     def processAllAvailable(self) -> None:  # noqa: N802 - pyspark's name
         """Process everything taken in so far, now."""
-        self._note(self._run(lambda: False))
+        self._work.run(lambda: False, self._note)
 
     def wake(self) -> None:
         """Have the loop look for new events at once, and not only after its pause."""
@@ -109,34 +126,50 @@ class RunHandle:
 
     def stop(self) -> None:
         """End the loop after the batch that is running."""
-        self._stopping = True
+        self._stopping.set()
         self._call.set()
         self._thread.join()
 
-    def _note(self, reports: list[BatchReport]) -> None:
-        self._progress = [*self._progress, *reports][-100:]
-        self._then(reports)
+    def _note(self, report: BatchReport) -> None:
+        self._progress = [*self._progress, report][-100:]
+        self._work.then(report)
 
     def _loop(self) -> None:
         patience = Patience()
         try:
-            while not self._stopping:
+            while not self._stopping.is_set():
                 began = time.monotonic()
                 # Who calls from here on may have seen more than this look sees.
                 self._call.clear()
                 try:
-                    self._note(self._run(lambda: self._stopping))
+                    is_done = self._look(began + self._pauses.apart_s)
                     self._problem = None
                     patience.went_well()
-                    pause = self._every_s - (time.monotonic() - began)
+                    pause = self._pauses.every_s - (time.monotonic() - began)
                 except XsclError as error:
                     pause_s = patience.wait_s(error)
                     if pause_s is None:
                         raise
-                    self._problem, pause = error, pause_s
-                if not self._stopping:
+                    self._problem, pause, is_done = error, pause_s, True
+                if is_done and not self._stopping.is_set():
                     self._call.wait(max(0.0, pause))
+                self._stopping.wait(max(0.0, began + self._pauses.apart_s - time.monotonic()))
         except BaseException as error:
             self._error = error
         finally:
             self._lock.release()
+
+    def _look(self, until: float) -> bool:
+        """Process what is there; tell whether all of it is done.  Before a time only one batch begins."""
+        if not self.isWarm:
+            self._work.warm()
+            self.isWarm = True
+        looked = is_cut = False
+
+        def stop() -> bool:
+            nonlocal looked, is_cut
+            is_cut, looked = looked and time.monotonic() < until, True
+            return is_cut or self._stopping.is_set()
+
+        self._work.run(stop, self._note)
+        return not is_cut

@@ -5,12 +5,16 @@
 * ``arrivals``: Pushed events on their way into the home: whatever came meanwhile is taken in one transaction
 * ``metrics``: Counters and times of the service for Prometheus; every label has a bounded number of values
 * ``feed_pages``: The last matches of queries as entries of feeds, kept so that a reader that asks often costs little
+* ``live_pages``: Pages of matches for live streams: streams that wait behind the same cursor share one reading of what
+  comes
 * ``delivery_pages``: Pages of a delivery: the next matches behind a cursor, as lines of JSON
 * ``delivery_files``: Files of deliveries: lines at the end of a file that another one follows by day and by size
 * ``webhooks``: Webhooks: requests that bring matches to an address, signed, and what their answers mean
 * ``delivery_sending``: Sending of one delivery: page after page to its target, each noted behind it, or put off
 * ``deliverer``: The deliverer: a thread that has deliveries go on as matches are committed
 * ``runtime``: The running service: one engine, the pushes that come in, the loop of batches, and the poller of feeds
+* ``access_log``: Lines of the access log on their way out: a thread writes what has come, so that no answer waits for a
+  terminal
 * ``access``: The gate in front of all calls: who asks, from where, how often, and with how large a body
 * ``calls``: Parts that all calls share: the service, the scopes, and the problems that their descriptions name
 * ``events_api``: Calls that push events

@@ -6,6 +6,7 @@ A push is answered once its events are committed, so an answer survives the end 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -20,6 +21,8 @@ __all__ = ["Arrivals"]
 
 _EVENTS, _BYTES = 10_000, 32 * 1024 * 1024
 """Events and bytes of one transaction, unless a single push has more."""
+_REST, _REST_S = 3.0, 0.05
+"""Rest behind a transaction of several pushes, in which others gather: a multiple of its time, and seconds at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Arrivals:
         self._then = then
         self._queue: deque[_Waiting] = deque()
         self._changed = threading.Condition()
-        self._closed = False
+        self._closed = threading.Event()
         self.waiting = 0
         """Bytes of pushes that were not answered yet."""
         self._thread = threading.Thread(target=self._loop, name="xscl-arrivals", daemon=True)
@@ -52,7 +55,7 @@ class Arrivals:
             Refused: ``XSCL_BUSY``: too much waits, or the service is ending.
         """
         with self._changed:
-            if self._closed:
+            if self._closed.is_set():
                 raise Refused(503, "XSCL_BUSY", "the service is ending", after_s=5)
             if self.waiting and self.waiting + size > self._most:
                 raise Refused(503, "XSCL_BUSY", "more events wait to be taken in than the service holds", after_s=1)
@@ -65,12 +68,13 @@ class Arrivals:
     def close(self) -> None:
         """Take what waits, then end."""
         with self._changed:
-            self._closed = True
+            self._closed.set()
             self._changed.notify()
         self._thread.join()
 
     def _loop(self) -> None:
         while part := self._next():
+            began = time.monotonic()
             size = sum(each.size for each in part)
             # Whoever has gone meanwhile was promised nothing.
             part = [each for each in part if each.answer.set_running_or_notify_cancel()]
@@ -86,6 +90,8 @@ class Arrivals:
                     each.answer.set_result(outcome)
             with self._changed:
                 self.waiting -= size
+            if len(part) > 1:
+                self._closed.wait(min(_REST * (time.monotonic() - began), _REST_S))
 
     def _alone(self, part: list[_Waiting]) -> None:
         """Take pushes one by one, so that each fails for itself."""
@@ -105,7 +111,7 @@ class Arrivals:
     def _next(self) -> list[_Waiting]:
         """Wait for pushes and return those of the next transaction; none at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._queue or self._closed)
+            self._changed.wait_for(lambda: self._queue or self._closed.is_set())
             part: list[_Waiting] = []
             events = size = 0
             while self._queue and (not part or (events < _EVENTS and size + self._queue[0].size <= _BYTES)):

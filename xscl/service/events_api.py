@@ -7,6 +7,7 @@ import io
 import uuid
 from collections.abc import Iterator, Sequence
 from decimal import Decimal, InvalidOperation
+from itertools import count
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -34,6 +35,8 @@ _SMALL = 64 * 1024
 """Bodies up to this size are read where requests are served; larger ones in a thread."""
 _SHOWN = 1_000
 """Refusals that an answer lists."""
+_PROCESS, _PUSHES = uuid.uuid4().hex[:20], count()
+"""Digits of this process and numbers of pushes, which make names for them that never come again."""
 _XML = ("application/xml", "text/xml")
 _LINES = ("application/x-ndjson", "application/jsonl", "application/json")
 _CSV = "text/csv"
@@ -101,7 +104,7 @@ async def push(
         raise Refused(415, "XSCL_MEDIA_TYPE", f"the body is packed ({packed})", hint="send it as it is")
     body = await request.body()
     # Names what the push brought, in ids of rows and in the relation ``rejected``.
-    source = f"push-{uuid.uuid4().hex}"
+    source = f"push-{_PROCESS}{next(_PUSHES):012x}"
     if idempotency_key is not None:
         source = f"push-{digest_text(holder.name, channel, idempotency_key)}"
     if kind in _XML or kind.endswith("+xml"):

@@ -25,7 +25,7 @@ class Health(BaseModel):
 
 
 _NOT_READY: dict[int | str, dict[str, Any]] = {
-    503: {"model": Health, "description": "Batches are not processed, or the catalogue does not answer."}
+    503: {"model": Health, "description": "Batches are not processed, or not yet, or the catalogue does not answer."}
 }
 
 
@@ -43,6 +43,8 @@ async def readyz(service: Running) -> JSONResponse:
         status = "ending"
     elif not service.is_running:
         status = "batches are not processed"
+    elif not service.is_warm:
+        status = "queries are being planned for"
     else:
         try:
             await run_in_threadpool(service.home.catalog.ask, read_last_places)

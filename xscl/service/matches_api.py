@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Annotated, Any
@@ -137,26 +138,31 @@ async def open_stream(
 
 async def _events(
     service: Service, holder: str, query: str | None, cursor: str, written: Written
-) -> AsyncIterator[str]:
+) -> AsyncIterator[bytes]:
     """Yield the matches behind a cursor as Server-Sent Events, until the service ends."""
     service.open_streams[holder] += 1
     service.metrics.streams.inc()
+    quiet_since = -_QUIET_S
     try:
-        yield "retry: 1000\n\n"
+        yield b"retry: 1000\n\n"
         while not service.is_ending:
             seen = service.commits
-            lines, cursor = await run_in_threadpool(read_page, service, query, cursor, _PART, written)
-            for line in lines:
-                yield f"id: {line['cursor']}\nevent: match\ndata: {json.dumps(line, ensure_ascii=False)}\n\n"
-            if len(lines) == _PART:
+            key = query, written, cursor, seen
+            page = await service.live_pages.page(key, partial(read_page, service, query, cursor, _PART, written))
+            cursor = page.cursor
+            if page.matches:
+                yield page.text
+                quiet_since = time.monotonic()
+            if page.matches == _PART:
                 continue
-            if not lines:
+            if time.monotonic() >= quiet_since + _QUIET_S:
                 # Who reads no more is noticed when something is sent.
-                yield ": no news\n\n"
+                yield b": no news\n\n"
+                quiet_since = time.monotonic()
             await service.committed(seen, _QUIET_S)
     except XsclError as error:
         # The client goes on behind the last match when it asks again.
-        yield f"event: problem\ndata: {json.dumps(problem_of(error))}\n\n"
+        yield f"event: problem\ndata: {json.dumps(problem_of(error))}\n\n".encode()
     finally:
         service.open_streams[holder] -= 1
         service.metrics.streams.dec()

@@ -21,6 +21,7 @@ from xscl.service.arrivals import Arrivals
 from xscl.service.deliverer import Deliverer
 from xscl.service.delivery_sending import DeliverySettings
 from xscl.service.feed_pages import FeedPages
+from xscl.service.live_pages import LivePages
 from xscl.service.metrics import Metrics
 from xscl.service.settings import ServiceSettings
 
@@ -51,13 +52,13 @@ class Service:
         self.commits = 0
         """Number of times that batches were committed since the start."""
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._wake_planned = False
         self._changed = asyncio.Condition()
         self._taken: deque[tuple[int, float]] = deque()
         """Places of commits of pushes that no batch has reached, and the times of the commits."""
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self.feed_pages = FeedPages(engine.home)
+        self.live_pages = LivePages()
         self.deliverer = Deliverer(engine.home, DeliverySettings(contact=self.polling.contact), self._delivered)
         self.arrivals = Arrivals(self.intake, settings.max_waiting, self.took)
         self.handle: RunHandle | None = None
@@ -67,7 +68,8 @@ class Service:
     def start(self) -> None:
         """Begin to process batches and to ask feeds; is called in the thread of the event loop."""
         self._loop = asyncio.get_running_loop()
-        self.handle = self.engine.start(every=self.settings.every, name="xscl-batches", then=self._processed)
+        every, apart_s = self.settings.every, self.settings.apart_s
+        self.handle = self.engine.start(every=every, name="xscl-batches", then=self._processed, apart_s=apart_s)
         self.metrics.running.set_function(lambda: float(self.is_running))
         self.deliverer.start()
         if self.settings.fetch:
@@ -92,6 +94,11 @@ class Service:
         return self.handle is not None and self.handle.isActive
 
     @property
+    def is_warm(self) -> bool:
+        """Whether the live queries are planned for, so that what comes is processed at once."""
+        return self.handle is not None and self.handle.isWarm
+
+    @property
     def problem(self) -> BaseException | None:
         """Reason why batches are not processed now; None while they are."""
         if self.handle is None:
@@ -107,30 +114,17 @@ class Service:
 
     def wake(self) -> None:
         """Have a batch begin soon; may be called by any thread."""
-        assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._wake_soon)
-
-    def _wake_soon(self) -> None:
-        if not self._wake_planned and self._loop is not None:
-            self._wake_planned = True
-            self._loop.call_later(self.settings.gather_s, self._wake)
-
-    def _wake(self) -> None:
-        self._wake_planned = False
         if self.handle is not None:
             self.handle.wake()
 
-    def _processed(self, reports: list[BatchReport]) -> None:
-        """Count what batches did, and tell the live streams; is called by the thread of batches."""
-        if not reports:
-            return
-        for report in reports:
-            self.metrics.batches.inc()
-            self.metrics.matches.inc(report.matches)
-            self.metrics.batch_seconds.observe(report.stage1_s + report.join_s + report.commit_s)
-            self.metrics.losses.inc(len(report.rejected) + len(report.suspended))
-            for loss in (*report.suspended, *report.rejected[:20]):
-                tell(f"batch {report.batch}: {loss}")
+    def _processed(self, report: BatchReport) -> None:
+        """Count what a batch did, and tell the live streams; is called by the thread of batches."""
+        self.metrics.batches.inc()
+        self.metrics.matches.inc(report.matches)
+        self.metrics.batch_seconds.observe(report.stage1_s + report.join_s + report.commit_s)
+        self.metrics.losses.inc(len(report.rejected) + len(report.suspended))
+        for loss in (*report.suspended, *report.rejected[:20]):
+            tell(f"batch {report.batch}: {loss}")
         now, (processed, _) = time.monotonic(), self.home.catalog.ask(read_last_places)
         while self._taken and self._taken[0][0] <= processed:
             self.metrics.answered_seconds.observe(now - self._taken.popleft()[1])

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ import uvicorn
 from xscl.base.errors import EngineError
 from xscl.engine import Engine
 from xscl.service.access import LOOPBACK
+from xscl.service.access_log import AccessLog
 from xscl.service.app import make_app
 from xscl.service.runtime import Service
 from xscl.service.settings import ServiceSettings
@@ -28,6 +30,8 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses of this machine alone, by those that stand for all."""
 _PATIENCE_S = 20
 """Seconds in which requests under way may end."""
+_SWITCH_S = 0.001
+"""Seconds after which a thread that computes lets another one go on."""
 
 
 class Server(uvicorn.Server):
@@ -86,7 +90,7 @@ def serve(
     Args:
         engine: on the home; it is closed at the end.
         settings: address and limits.
-        log: takes the lines of the access log.
+        log: takes lines of the access log, some together, in a thread of its own.
         ready: is called with the address, once requests are answered.
 
     Raises:
@@ -94,7 +98,10 @@ def serve(
             ``XSCL_ADDRESS_IN_USE``: something else listens there.
         CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on the home.
     """
-    server, listening = make_server(engine, settings, log)
+    # Threads that compute let the one that serves requests have its turn sooner.
+    sys.setswitchinterval(_SWITCH_S)
+    lines = AccessLog(log)
+    server, listening = make_server(engine, settings, lines.put)
     host, port = listening.getsockname()[:2]
 
     async def run() -> None:
@@ -104,7 +111,11 @@ def serve(
         finally:
             told.cancel()
 
-    asyncio.run(run())
+    try:
+        with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+            runner.run(run())
+    finally:
+        lines.close()
     return server.ended_by == signal.SIGINT
 
 

@@ -16,8 +16,8 @@ class ServiceSettings:
     """Port that it listens on; 0: any free one."""
     every: str = "1 second"
     """Time between two looks for events that came by other ways; pushed events are processed at once."""
-    gather_s: float = 0.1
-    """Time for which pushes gather before a batch begins."""
+    apart_s: float = 0.25
+    """Time between the beginnings of two batches at least; a batch takes all that has come by then."""
     auth: bool = True
     """Whether calls need a token; without it the service answers on loopback addresses only."""
     strict: bool = False
