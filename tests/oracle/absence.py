@@ -1,0 +1,165 @@
+"""The oracle of absence: which members are not followed, or not accompanied, by what a query forbids, and when that is
+certain (docs/explanation/time.md).
+
+Tries every combination, as ``evaluate`` does, and looks back over the whole intake order for each answer anew.  A
+question is told as two joins: what is wanted, and what is wanted together with a document that must not be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from oracle.evaluate import Answer, Doc, Row, bindings_rows, selected_variables, variables_of
+
+from xscl.language import ast
+
+FOR_EVER = 1 << 60
+"""A time and a place behind all others."""
+
+
+@dataclass(frozen=True)
+class Forbidden:
+    """A document that must not be there."""
+
+    join: ast.Join
+    """What is wanted, joined with it: the right side is its block."""
+    between: bool = False
+    """Whether it must lie between the first and the last member."""
+
+    @property
+    def channel(self) -> str:
+        assert isinstance(self.join.right, ast.Block)
+        return self.join.right.channel
+
+    def last(self, docs: Sequence[Doc]) -> int:
+        """The greatest time that such a document may have, for members that are wanted."""
+        times = [doc.ts for doc in docs]
+        ends = [max(times) - 1] if self.between else []
+        wanted = ast.blocks(self.join.left)
+        place = {name: at for at, block in enumerate(wanted) for name in variables_of(block)}
+        for window in self.join.windows:
+            match window:
+                case ast.RelativeWindow(later, earlier, low, high):
+                    if later not in place and high is not None:
+                        ends.append(docs[place[earlier]].ts + high)
+                    if earlier not in place and low is not None:
+                        ends.append(docs[place[later]].ts - low)
+                case ast.Window("within" | "range", _, high) if high is not None:
+                    ends.append(max(times) + high)
+        return min(ends)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question about absence, registered at a place and dropped at another."""
+
+    wanted: ast.Query
+    forbidden: tuple[Forbidden, ...]
+    since: int = -1
+    until: int = FOR_EVER + 1
+
+
+@dataclass(frozen=True)
+class Beat:
+    """A heartbeat: all events of the channel up to this time are in."""
+
+    channel: str
+    ts: int
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Settings of a channel."""
+
+    lateness: int | None = None
+    clock: str | None = None
+    """Name of its clock; None: one of its own."""
+    idle: int | None = None
+
+
+@dataclass(frozen=True)
+class Decided:
+    """An answer, and the place of the intake order from which on it is certain."""
+
+    answer: Answer
+    ts: int
+    place: int
+
+
+@dataclass(frozen=True)
+class Intake:
+    """Events and heartbeats by place, and the settings of channels."""
+
+    events: Mapping[Doc, int]
+    beats: Mapping[int, Beat]
+    terms: Mapping[str, Terms]
+    ends: bool = False
+    """Whether nothing comes any more."""
+
+    def settled(self, channel: str, place: int) -> int:
+        """The time below which the events of a channel are in, with everything up to a place."""
+        terms = self.terms.get(channel, Terms())
+        found = [beat.ts + 1 for at, beat in self.beats.items() if at <= place and beat.channel == channel]
+        if terms.lateness is not None:
+            mine = terms.clock or channel
+            for doc, at in self.events.items():
+                if at <= place:
+                    if (self.terms.get(doc.channel, Terms()).clock or doc.channel) == mine:
+                        found.append(doc.ts - terms.lateness)
+                    if terms.idle is not None:
+                        found.append(doc.ts - terms.idle - terms.lateness)
+        if self.ends and place >= FOR_EVER:
+            found.append(FOR_EVER)
+        return max(found, default=-FOR_EVER)
+
+    def judged(self) -> dict[Doc, int]:
+        """The events, those that came late marked so."""
+        return {
+            replace(doc, late=doc.ts < self.settled(doc.channel, place - 1)): place
+            for doc, place in self.events.items()
+        }
+
+
+def decided(question: Question, intake: Intake) -> set[Decided]:
+    """All answers to a question, each with its time and the place at which it was certain first."""
+    events = {
+        doc: place for doc, place in intake.judged().items() if question.since < place < question.until and not doc.late
+    }
+    places = sorted({*intake.events.values(), *intake.beats, *([FOR_EVER] if intake.ends else [])})
+    names = selected_variables(question.wanted.select)
+    killed = [set(_killed(forbidden, list(events))) for forbidden in question.forbidden]
+    found = set()
+    for row in bindings_rows(question.wanted, list(events)):
+        if any(_binding(row.docs, row.nodes) in some for some in killed):
+            continue
+        ends = [forbidden.last(row.docs) for forbidden in question.forbidden]
+        complete = max(events[doc] for doc in row.docs)
+        for place in places:
+            settled = (intake.settled(each.channel, place) for each in question.forbidden)
+            if place >= complete and all(w > end for w, end in zip(settled, ends, strict=True)):
+                if place < question.until:
+                    answer = (
+                        tuple((doc.channel, doc.id) for doc in row.docs),
+                        (*row.results, *(row.nodes[name] for name in names)),
+                    )
+                    found.add(Decided(answer, max(*(doc.ts for doc in row.docs), *ends), place))
+                break
+    return found
+
+
+_Binding = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, int], ...]]
+
+
+def _killed(forbidden: Forbidden, docs: Sequence[Doc]) -> Iterator[_Binding]:
+    """The bindings of what is wanted that a forbidden document accompanies."""
+    wanted = [name for block in ast.blocks(forbidden.join.left) for name in variables_of(block)]
+    for row in bindings_rows(ast.Query(forbidden.join), docs):
+        *members, other = row.docs
+        times = [doc.ts for doc in members]
+        if not forbidden.between or min(times) < other.ts < max(times):
+            yield _binding(members, {name: row.nodes[name] for name in wanted})
+
+
+def _binding(docs: Sequence[Doc], nodes: Mapping[str, int]) -> _Binding:
+    return tuple((doc.channel, doc.id) for doc in docs), tuple(sorted(nodes.items()))
