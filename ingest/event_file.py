@@ -1,8 +1,9 @@
-"""Event files: newline-delimited JSON, one event, registration, drop or flush a line.
+"""Event files: newline-delimited JSON, one event, registration, drop, flush or heartbeat a line.
 
     {"channel": "S", "id": "d1", "ts": 1, "xml": "<book/>"}
     {"channel": "ticks", "ts": "2026-06-01T09:30:00Z", "row": {"sym": "IBM", "price": 101.5}}
     {"register": {"name": "Q4", "text": "…"}}    {"drop": "Q4"}    {"flush": true}
+    {"heartbeat": {"channel": "S", "ts": 1}}
 
 A line that cannot be taken costs that line only.  XML is not parsed here.
 """
@@ -20,7 +21,7 @@ from typing import Protocol, TypeVar
 
 from xscl.base.errors import SourceError
 from xscl.base.types import Event, Scalar, to_micros
-from xscl.ingest.records import Drop, Flush, Record, Register, Rejected
+from xscl.ingest.records import Drop, Flush, Heartbeat, Record, Register, Rejected
 
 _T = TypeVar("_T")
 
@@ -41,8 +42,9 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 _CHANNEL = re.compile(r"[^\W\d](?:[\w.-]*\w)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _EVENT_KEYS = ("channel", "id", "ts", "xml", "row")
-_CONTROL_KEYS = ("register", "drop", "flush")
+_CONTROL_KEYS = ("register", "drop", "flush", "heartbeat")
 _QUERY_KEYS = ("text", "name", "owner")
+_BEAT_KEYS = ("channel", "ts")
 _JSON_NAMES = {
     dict: "an object",
     list: "an array",
@@ -237,6 +239,8 @@ def _record(line: dict[str, object], where: str) -> Record:
         return _register(line[key], where)
     if key == "drop":
         return Drop(_name(line[key], "drop"), where)
+    if key == "heartbeat":
+        return _heartbeat(line[key], where)
     if line[key] is not True:
         raise _bad(f"flush must be true, found {_show(line[key])}")
     return Flush(where)
@@ -263,6 +267,16 @@ def _register(value: object, where: str) -> Register:
     if owner is not None and not isinstance(owner, str):
         raise _bad(f"register.owner must be a text, found {_show(owner)}")
     return Register(_whole(text, "register.text"), name, where, owner=owner)
+
+
+def _heartbeat(value: object, where: str) -> Heartbeat:
+    if not isinstance(value, dict):
+        raise _bad(f'heartbeat must be an object {{"channel": …, "ts": …}}, found {_kind(value)}')
+    _only(value, _BEAT_KEYS, "heartbeat")
+    for key in _BEAT_KEYS:
+        if key not in value:
+            raise _bad(f"heartbeat.{key} is missing; a heartbeat has a channel and the time up to which all is in")
+    return Heartbeat(_channel(value["channel"]), _micros(value["ts"]), where)
 
 
 def _name(value: object, field: str) -> str:

@@ -29,7 +29,7 @@ from xscl.ingest.archives import first_character, unreadable
 from xscl.ingest.event_file import MAX_LINE_BYTES, ByteStream, bounded_lines, read_event_lines
 from xscl.ingest.json_feed import looks_like_json_feed
 from xscl.ingest.reading import Reading
-from xscl.ingest.records import Drop, FeedDocument, Flush, Position, Record, Register, Rejected, rejected
+from xscl.ingest.records import Control, FeedDocument, Position, Record, Rejected, rejected
 from xscl.ingest.sources import files_in, home_noted, read_stream, shown_name
 
 __all__ = ["FilePosition", "Follower", "Signature", "resume", "source_name", "unchanged_s"]
@@ -264,7 +264,7 @@ class Follower:
             at = replace(at, offset=offset, lines=number)
             waiting += 1
             for record in read_event_lines((line,), source=shown, first_line=number):
-                if isinstance(record, (Register, Drop, Flush)):
+                if isinstance(record, Control):
                     # These are transactions of their own, which keep how far they go.
                     if waiting > 1:
                         yield self._put(name, before)

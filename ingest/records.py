@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "Control",
     "Drop",
     "Entry",
     "FeedDocument",
     "Flush",
+    "Heartbeat",
     "Noted",
     "Poll",
     "Position",
@@ -75,6 +77,22 @@ class Flush:
     source: str
     position: Position | None = None
     """Position of its input when this was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """All events of a channel up to a time are in."""
+
+    channel: str
+    ts: int
+    """Event time, microseconds since the epoch."""
+    source: str
+    position: Position | None = None
+    """Position of its input when this was done."""
+
+
+Control = Register | Drop | Flush | Heartbeat
+"""A record that is a transaction of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +209,7 @@ class RowTable:
     """Position that is kept in the transaction of the last of the rows."""
 
 
-Record = Event | FeedDocument | RowTable | Register | Drop | Flush | Rejected | Noted | Position
+Record = Event | FeedDocument | RowTable | Control | Rejected | Noted | Position
 
 
 def rejected(source: str, error: XsclError, channel: str | None = None) -> Rejected:

@@ -26,13 +26,14 @@ from xscl.base.notebook import facts_html
 from xscl.base.progress import told
 from xscl.base.settings import DEFAULT_BATCH_DOCS, DEFAULT_SETTINGS, Settings
 from xscl.base.system_errors import named_file_faults
-from xscl.base.types import QueryName, QueryOutcome, time_bound, with_fields
+from xscl.base.types import QueryName, QueryOutcome, now_micros, time_bound, with_fields
 from xscl.batches.batch import process_batch
 from xscl.batches.driver import Driver
 from xscl.batches.kernels import kernels_of
 from xscl.batches.ranges import next_batch
 from xscl.batches.report import BatchReport
 from xscl.batches.run_handle import Pauses, RunHandle, Work
+from xscl.batches.walls import beat_walls
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.kept_groups import KeptGroups
 from xscl.catalog.quotas import Quotas, read_quotas, set_quotas
@@ -41,6 +42,7 @@ from xscl.ingest.reading import DEFAULT_READING, Reading
 from xscl.ingest.records import Record
 from xscl.intake.data_frames import frame_texts
 from xscl.intake.frame_intake import is_spark_frame, take_frame
+from xscl.intake.heartbeats import take_heartbeat
 from xscl.intake.inputs import follow_paths, paths_in, records_of, take_sql_table
 from xscl.intake.intake import Intake, IntakeReport
 from xscl.intake.where import take_files
@@ -411,6 +413,27 @@ class Engine:
             Intake(self.home, strict=strict), self.spark, url, table, key=key, reading=reading, properties=properties
         )
 
+    def heartbeat(self, channel: str, ts: int | str | datetime, *, strict: bool = False) -> int:
+        """Say that all events of a channel up to a time are in: later ones of that time and before it are late.
+
+        Args:
+            channel: its name; one that does not exist is made, for documents.
+            ts: event time: microseconds since the epoch, ISO 8601, or a datetime.
+            strict: refuse a channel that does not exist.
+
+        Returns:
+            The heartbeat's place of the intake order.
+
+        Raises:
+            CatalogError: ``XSCL_UNKNOWN_CHANNEL``; ``XSCL_BAD_CHANNEL``: it is a stream, or queries publish to it.
+            EngineError: ``XSCL_BAD_OPTION``: ``ts`` is no time.
+        """
+        moment = time_bound("ts", ts)
+        if moment is None:
+            raise EngineError("XSCL_BAD_OPTION", "a heartbeat has a time")
+        with self.home.catalog.begin() as connection:
+            return take_heartbeat(connection, channel, moment, now_micros(), strict=strict)
+
     def follow(
         self,
         paths: str | Path | Sequence[str | Path],
@@ -531,6 +554,7 @@ class Engine:
         reports = []
         with self._lock, self._run_lock.held(), named_file_faults(self.home.root):
             self._tidy_once()
+            beat_walls(self.home)
             while not stop() and (span := next_batch(self.home, self._planner, batch_docs)) is not None:
                 step("run.ranged")
                 told("events", span.first - 1, span.taken_in)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from oracle.evaluate import Answer, Doc, Row, bindings_rows, selected_variables, variables_of
+from oracle.evaluate import Answer, Doc, bindings_rows, selected_variables, variables_of
 
 from xscl.language import ast
 

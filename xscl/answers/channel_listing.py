@@ -31,6 +31,7 @@ def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
                 "lateness": "no limit" if channel.lateness is None else format_duration(channel.lateness),
                 "clock": channel.clock,
                 "idle": None if channel.idle is None else format_duration(channel.idle),
+                "wall": None if channel.wall is None else format_duration(channel.wall),
                 "retention": "for ever" if channel.retention is None else format_duration(channel.retention),
             }
             schema = ", ".join(f"{c} {t or 'unknown'}" for c, t in columns.items()) or None

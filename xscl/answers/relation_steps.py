@@ -261,13 +261,20 @@ def _feeds(_: Needs) -> list[Step]:
     return _stored("feeds", "Numbers of items and versions.", ["feed", "channel", "items", "versions"])
 
 
+def _frontiers(_: Needs) -> list[Step]:
+    columns = ["channel", "clock", "watermark", "source", "waiting"]
+    return _stored("frontiers", "How far the times of channels are settled.", columns)
+
+
 _RELATIONS: Mapping[str, Callable[[Needs], list[Step]]] = MappingProxyType(
     {
         "batches": _of_table(tables.BATCHES, "Batches, and what each took.", "result_path"),
         "channels": _of_table(tables.CHANNELS, "Channels."),
         "events": _events,
         "feeds": _feeds,
+        "frontiers": _frontiers,
         "guards": _of_table(tables.GUARDS, "Guards of blocks.", "alternatives"),
+        "heartbeats": _of_table(tables.HEARTBEATS, "Heartbeats of channels, by place."),
         "late": _of_table(tables.LATE, "Late events.", "number"),
         "match_members": member_steps,
         "matches": match_steps,

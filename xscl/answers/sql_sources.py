@@ -7,7 +7,7 @@ The name of a source begins with ``xscl_``; behind it stands a table of the cata
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from xscl.answers.channel_views import ChannelView
 from xscl.answers.frames import read_parquet, with_documents
+from xscl.answers.frontiers import frontiers
 from xscl.answers.sql_relations import HomeRelations
 from xscl.base.arrow_schemas import EVENT_SCHEMA, WITNESS_SCHEMA, column_type, spark_schema
 from xscl.base.sealed import check_file
@@ -184,10 +185,18 @@ def _feeds(relations: HomeRelations, session: SparkSession) -> DataFrame:
     return _frame(session, schema, rows)
 
 
+def _frontiers(relations: HomeRelations, session: SparkSession) -> DataFrame:
+    """Give how far the times of channels are settled."""
+    number = sa.BigInteger()
+    names = {"channel": sa.String(), "clock": number, "watermark": number, "source": sa.String(), "waiting": number}
+    return _frame(session, _schema(names), [asdict(each) for each in frontiers(relations.home, relations.connection)])
+
+
 _READERS = {
     "events": _events,
     "feeds": _feeds,
     "floors": _floors,
+    "frontiers": _frontiers,
     "guard_literals": _guard_literals,
     "memberships": _memberships,
     "results": _results,

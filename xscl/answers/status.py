@@ -15,6 +15,7 @@ from xscl.catalog.counters import total
 from xscl.catalog.event_counts import channel_counts, event_count, first_events
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.memberships import resolve_stream
+from xscl.catalog.queries import read_feeders
 from xscl.catalog.retained_from import held_up, held_up_note
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import BATCHES, CHANNELS, GROUPS, LATE, NEVER, QUERIES, REJECTED, STATE_FILES
@@ -53,7 +54,7 @@ def state_notes(home: Home) -> Iterator[str]:
         rows, size, files = connection.execute(_STATE).one()
         purged = (connection.scalar(sa.select(sa.func.sum(BATCHES.c.purged))) or 0) + total(connection, "purged")
         late, rejected = (_count(connection, table) + total(connection, table.name) for table in (LATE, REJECTED))
-        unlimited = connection.scalar(sa.select(sa.func.count()).where(CHANNELS.c.lateness.is_(None))) or 0
+        unsettled = [] if not rows else list(_unsettled(connection))
     processed, last = catalog.ask(read_last_places)
     yield (
         f"events {events}, join state {counted(rows, 'row')} in {counted(size, 'byte')} (files: {files}), "
@@ -63,11 +64,20 @@ def state_notes(home: Home) -> Iterator[str]:
         yield f"not processed yet: {counted(last - processed, 'place')} of the intake order (xscl run --once)"
     for name in held_up(catalog):
         yield held_up_note(name)
-    if unlimited:
+    if unsettled:
+        more = f" and {len(unsettled) - _NOTES:,} more" if len(unsettled) > _NOTES else ""
         yield (
-            f"channels without a limit on lateness: {unlimited}; nothing of theirs is late, and what may join with "
-            "them is never purged"
+            f"nothing settles the times of {', '.join(unsettled[:_NOTES])}{more}, so what may join with them is never "
+            f"purged: xscl channel set {unsettled[0]} --lateness 1h, or --wall 1min, or heartbeats"
         )
+
+
+def _unsettled(connection: Connection) -> Iterator[str]:
+    """Yield the channels that have neither a lateness nor heartbeats, and that no query feeds."""
+    settling = CHANNELS.c.lateness, CHANNELS.c.heartbeat, CHANNELS.c.wall
+    names = sa.select(CHANNELS.c.name).where(*(column.is_(None) for column in settling)).order_by(CHANNELS.c.name)
+    feeders = read_feeders(connection)
+    return (name for name in connection.scalars(names) if name not in feeders)
 
 
 def skipped_notes(catalog: Catalog, first: int) -> Iterator[str]:

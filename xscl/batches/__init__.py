@@ -26,6 +26,7 @@
 * ``run_handle``: A loop that processes batches in a thread of its own
 * ``tasks``: Tasks of a level, which write files under fresh names, and return the names and some figures
 * ``walking``: Stage 1: documents of a level become witness rows, a part at a time, in this process or in a task
+* ``walls``: Heartbeats by the wall clock: a run says that all events up to some time before now are in
 * ``witness_facts``: Figures of new witness rows, taken where the rows are made: what quotas count, and what stage 1
   refused
 """

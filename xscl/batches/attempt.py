@@ -103,7 +103,7 @@ class Attempt:
         """Make the rows of the batch's levels part of the join state, and move clocks and watermarks."""
         self.joined = time.perf_counter()
         published = {} if self.publisher is None else self.publisher.newest
-        if self.times.newest or published:
+        if self.times.newest or published or self.span.beats:
             files, rows = ([], {}) if self.work is None else (self.work.files, self.work.waiting)
             self._change(files, rows, published)
 
@@ -120,7 +120,7 @@ class Attempt:
         # Settings of channels may have changed since the batch began.
         with self.home.catalog.read() as connection:
             clocks = channel_clocks(self.home, connection)
-        watermarks = next_watermarks(clocks, self.span.last, self.times.newest, published)
+        watermarks = next_watermarks(clocks, self.span.last, self.times.newest, published, self.span.beaten)
         self.changes.append(
             next_state(
                 self.home,

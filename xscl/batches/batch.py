@@ -58,7 +58,7 @@ def process_batch(home: Home, driver: Driver, session: Callable[[], SparkSession
                 back_fill(batch)
             elif span.replayed:
                 replay(batch, span.plan)
-            else:
+            elif span.channels:
                 batch.process(Level(0, span.first, span.last, span.channels, span.paths))
             for level in levels(span.plan, batch.publisher):
                 batch.process(level)
@@ -97,7 +97,7 @@ def _commit(batch: Attempt) -> BatchReport:
         set_processed(connection, span.last)
         suspended = suspend_queries(connection, _usage(batch), span.batch, span.last)
         report = report_of(batch, tuple(rejected), tuple(suspended))
-        if span.channels or span.waiting or span.replayed:
+        if span.channels or span.waiting or span.replayed or span.beats:
             values = {name: getattr(report, name) for name in report.__slots__}
             add_batch(connection, {**values, "committed": now})
         step("batch.commit")

@@ -5,6 +5,10 @@ greatest time of events taken in on its channels up to there, and of documents p
 before.  With an idle time, it is at most so far behind the events taken in anywhere up to there (``clocks``).  A
 published document makes no event late that is taken in: the intake settled that, perhaps before the match was found.
 
+A channel without a lateness that only queries publish to has the watermark of the channels which these read
+(``store.watermarks``).  A document of it is in time; but if it is older than the watermark, the join state has done
+with some of its partners, as above.
+
 A document is found at its place, or later: at the registration of a query that was answered from held events, or at a
 replay of late events.  If a document is in time at its place and would be late where it is found, the join state has
 done with some of its partners.  Such a document is late, and is taken again at once, as if in time (``late_replay``).
@@ -13,7 +17,7 @@ done with some of its partners.  Such a document is late, and is taken again at 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -60,8 +64,9 @@ def judged(home: Home, span: BatchRange, events: Sequence[PublishedEvent]) -> It
     for name, found in by_channel.items():
         channel = span.clocks.channels.get(name)
         if channel is None or channel.lateness is None:
-            yield from ((event, _IN_TIME) for event in found)
+            yield from _by_watermark(found, span.state.watermarks.get(name))
             continue
+        channel = replace(channel, heartbeat=None)  # it speaks of events that are taken in
         columns = zip(*((each.output.place, each.output.came, each.output.ts) for each in found), strict=True)
         places, came, times = (np.array(column, dtype=np.int64) for column in columns)
         now = list(_shown(span, channel, came, times))
@@ -70,6 +75,13 @@ def judged(home: Home, span: BatchRange, events: Sequence[PublishedEvent]) -> It
             late = is_late(channel, ts, shown_then if old else shown_now)
             again = bool(old) and not late and is_late(channel, ts, shown_now)
             yield event, Lateness(late or again, again, shown_now if again or not old else shown_then)
+
+
+def _by_watermark(events: Sequence[PublishedEvent], watermark: int | None) -> Iterator[tuple[PublishedEvent, Lateness]]:
+    """Judge documents of a channel without a lateness."""
+    for event in events:
+        behind = watermark is not None and event.output.ts < watermark
+        yield event, Lateness(late=True, again=True, shown=watermark) if behind else _IN_TIME
 
 
 def _shown(span: BatchRange, channel: ChannelInfo, places: Numbers, times: Numbers) -> _Shown:

@@ -21,7 +21,7 @@ from xscl.batches.publish_levels import Publishing, acyclic_end, publishing
 from xscl.batches.quotas import sight_cuts
 from xscl.catalog.event_counts import channel_counts, nth_event
 from xscl.catalog.events import files_between
-from xscl.catalog.intake_order import next_place, read_last_places
+from xscl.catalog.intake_order import next_place, read_heartbeats, read_last_places
 from xscl.catalog.queries import query_info
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.retained_from import held_times, keep_times
@@ -66,6 +66,8 @@ class BatchRange:
     """Queries that the batch answers from held events, as they are after it; if there are any, it does nothing else."""
     sight_cuts: npt.NDArray[np.int64] | None
     """Places that tell apart which documents queries see, where bindings are counted for a quota."""
+    beats: tuple[tuple[int, str, int], ...]
+    """Place, channel and time of its heartbeats."""
     replayed: frozenset[int]
     """Numbers of late events that it takes again; if there are any, it does nothing else."""
 
@@ -73,6 +75,14 @@ class BatchRange:
     def events(self) -> int:
         """Number of its events."""
         return sum(self.channels.values())
+
+    @property
+    def beaten(self) -> dict[str, int]:
+        """Greatest time of its heartbeats by channel."""
+        found: dict[str, int] = {}
+        for _, channel, beat in self.beats:
+            found[channel] = max(beat, found.get(channel, beat))
+        return found
 
     @property
     def name(self) -> str:
@@ -94,7 +104,8 @@ def next_batch(home: Home, planner: Planner, batch_docs: int) -> BatchRange | No
         replayed = _replayed_at(connection, first)
         # Queries that were registered at the last place are part of a batch that answers them.
         end = last + 1 if waiting else last
-        busy = channels or waiting or replayed
+        beats = () if waiting or replayed else tuple(read_heartbeats(connection, first, last))
+        busy = channels or waiting or replayed or beats
         plan = planner.plan(first, end, connection) if busy else None
         return BatchRange(
             started=started,
@@ -112,6 +123,7 @@ def next_batch(home: Home, planner: Planner, batch_docs: int) -> BatchRange | No
             publishing=publishing(connection, first, end) if busy else None,
             waiting=waiting,
             sight_cuts=sight_cuts(connection, min([first, *map(place_of, replayed)]), last),
+            beats=beats,
             replayed=replayed,
         )
 

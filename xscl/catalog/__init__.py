@@ -14,7 +14,7 @@
 * ``feeds``: Feeds and the hosts they come from: the one module that writes tables ``feeds`` and ``hosts``
 * ``groups``: Groups of queries, instances, templates, variables and guards: the one module that writes their tables
 * ``id_ranges``: Ids of rows that are kept as ranges
-* ``intake_order``: The intake order: the one module that writes tables ``home`` and ``flushes``
+* ``intake_order``: The intake order: the one module that writes tables ``home``, ``flushes`` and ``heartbeats``
 * ``kept_groups``: Compiled groups, kept in a file from process to process
 * ``late``: Late and rejected events: the one module that writes tables ``late`` and ``rejected``
 * ``memberships``: Streams of channels: events of one shape that come by several ways, and which of them each event

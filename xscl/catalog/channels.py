@@ -20,6 +20,8 @@ __all__ = [
     "channel_facts",
     "forget_times",
     "move_bounds",
+    "note_beaten",
+    "note_heartbeat",
     "note_newest",
     "note_processed",
     "note_published",
@@ -137,6 +139,17 @@ def note_newest(connection: Connection, channel: str, time: int) -> None:
     _update(connection, channel, newest=time)
 
 
+def note_heartbeat(connection: Connection, channel: str, time: int) -> None:
+    """Note that all events of a channel up to a time are in."""
+    known = sa.func.coalesce(CHANNELS.c.heartbeat, time)
+    _update(connection, channel, heartbeat=sa.case((known > time, known), else_=time))
+
+
+def note_beaten(connection: Connection, channel: str, time: int) -> None:
+    """Note the greatest time of a channel's processed heartbeats."""
+    _update(connection, channel, beaten=time)
+
+
 def note_processed(connection: Connection, channel: str, time: int) -> None:
     """Note the greatest event time of a channel's processed events."""
     _update(connection, channel, processed=time)
@@ -160,7 +173,7 @@ def move_bounds(connection: Connection, channel: str, held_from: int | None, kep
 
 def forget_times(connection: Connection) -> None:
     """Forget the times that batches have noted of all channels."""
-    connection.execute(CHANNELS.update().values(processed=None, published=None, watermark=None))
+    connection.execute(CHANNELS.update().values(processed=None, published=None, beaten=None, watermark=None))
 
 
 def _update(connection: Connection, channel: str, **values: object) -> bool:

@@ -66,7 +66,9 @@ class Clocks:
 
 
 def is_late(channel: ChannelInfo, ts: int, shown: int | None) -> bool:
-    """Whether an event is late by what its channel's clock showed before it."""
+    """Whether an event is late by what its channel's clock showed before it, and by the channel's heartbeat."""
+    if channel.heartbeat is not None and ts <= channel.heartbeat:
+        return True
     return shown is not None and channel.lateness is not None and ts < shown - channel.lateness
 
 
@@ -78,6 +80,8 @@ def shown_before(channel: ChannelInfo, clocks: Clocks, ts: Times) -> tuple[Times
     if channel.idle is not None:
         own = np.maximum(own, _before(clocks.greatest, ts) - channel.idle)
     late = np.zeros(len(ts), dtype=np.bool_) if channel.lateness is None else ts < own - channel.lateness
+    if channel.heartbeat is not None:
+        late |= ts <= channel.heartbeat
     return own, late
 
 

@@ -1,7 +1,7 @@
-"""The intake order: the one module that writes tables ``home`` and ``flushes``.
+"""The intake order: the one module that writes tables ``home``, ``flushes`` and ``heartbeats``.
 
-Every event, registration, drop, flush and replay takes a place of one order.  The row of ``home`` has the next place
-and the last one that a committed batch has processed.
+Every event, registration, drop, flush, heartbeat and replay takes a place of one order.  The row of ``home`` has the
+next place and the last one that a committed batch has processed.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog.tables import FLUSHES, HOME, NEVER, SCHEMA_VERSION
+from xscl.catalog.tables import FLUSHES, HEARTBEATS, HOME, NEVER, SCHEMA_VERSION
 
 __all__ = [
     "add_flush",
+    "add_heartbeat",
     "create_home",
     "go_on_at",
     "next_place",
     "note_sweep",
+    "read_heartbeats",
     "read_last_places",
     "read_processed",
     "read_repeated",
@@ -25,6 +27,7 @@ __all__ = [
     "sweeps",
     "take_places",
     "trim_flushes",
+    "trim_heartbeats",
 ]
 
 
@@ -98,6 +101,26 @@ def add_flush(connection: Connection, place: int) -> None:
 def trim_flushes(connection: Connection, processed: int, oldest: int | None) -> None:
     """Remove processed ends of batches that lie before the oldest event kept; ``oldest`` None: before any."""
     connection.execute(FLUSHES.delete().where(FLUSHES.c.place <= processed, FLUSHES.c.place < (oldest or NEVER)))
+
+
+# -- heartbeats ------------------------------------------------------------------------------------------------
+
+
+def add_heartbeat(connection: Connection, place: int, channel: str, time: int) -> None:
+    """Note that at a place all events of a channel up to a time are in."""
+    connection.execute(HEARTBEATS.insert().values(place=place, channel=channel, ts=time))
+
+
+def read_heartbeats(connection: Connection, first: int = 0, last: int = NEVER) -> list[tuple[int, str, int]]:
+    """Return (place, channel, time) of the heartbeats of a range of places, in their order."""
+    wanted = sa.select(HEARTBEATS).where(HEARTBEATS.c.place.between(first, last)).order_by(HEARTBEATS.c.place)
+    return [(row.place, row.channel, row.ts) for row in connection.execute(wanted)]
+
+
+def trim_heartbeats(connection: Connection, processed: int, oldest: int | None) -> None:
+    """Remove processed heartbeats that lie before the oldest event kept; ``oldest`` None: before any."""
+    gone = HEARTBEATS.c.place <= processed, HEARTBEATS.c.place < (oldest or NEVER)
+    connection.execute(HEARTBEATS.delete().where(*gone))
 
 
 # -- sweeps of groups ------------------------------------------------------------------------------------------

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.intake_order import take_places
-from xscl.catalog.records import QueryInfo
+from xscl.catalog.records import RAW, QueryInfo
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_query
-from xscl.catalog.tables import IS_DROPPED, IS_LISTED, NEVER, QUERIES, in_parts
+from xscl.catalog.tables import GROUPS, IS_DROPPED, IS_LISTED, IS_PUBLISHING, NEVER, QUERIES, STREAMS, in_parts
 
 __all__ = [
     "LIVE",
@@ -25,6 +25,7 @@ __all__ = [
     "mark_filled",
     "mend_query",
     "query_info",
+    "read_feeders",
     "read_queries",
     "read_query",
     "regroup",
@@ -72,6 +73,22 @@ def read_query(connection: Connection, name: str) -> QueryInfo:
     if row is None:
         raise no_query(connection, name)
     return query_info(row)
+
+
+def read_feeders(connection: Connection) -> dict[str, list[frozenset[str]]]:
+    """Return the channels that each live query reads which publishes, by the channel that it publishes to.
+
+    Queries that read and publish alike count once.  A query that names a stream reads the stream's channel, too.
+    """
+    joined = sa.select(QUERIES.c.publish, GROUPS.c.channels).join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
+    streams = sa.select(STREAMS.c.name)
+    found: dict[str, list[frozenset[str]]] = {}
+    rows = connection.execute(joined.where(IS_PUBLISHING, LIVE).distinct()).all()
+    named = frozenset(connection.scalars(streams)) if rows else frozenset()
+    for row in rows:
+        names = frozenset(read_stored(GROUPS.c.channels, row.channels))
+        found.setdefault(row.publish, []).append(frozenset(n for n in names if n.removesuffix(RAW) not in named))
+    return found
 
 
 # -- registration ----------------------------------------------------------------------------------------------

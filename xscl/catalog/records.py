@@ -30,6 +30,10 @@ class ChannelInfo:
     """Greatest distance of its clock behind the newest of all channels, microseconds; None: unlimited."""
     retention: int | None = None
     """Time for which events are held, microseconds; None: for ever."""
+    heartbeat: int | None = None
+    """Event time up to which all events are in, by its heartbeats; None: none came."""
+    wall: int | None = None
+    """Distance behind now of the heartbeats that runs make, microseconds; None: they make none."""
 
     @classmethod
     def new(cls, name: str, kind: str = "xml") -> ChannelInfo:

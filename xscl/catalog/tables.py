@@ -22,6 +22,7 @@ __all__ = [
     "FLUSHES",
     "GROUPS",
     "GUARDS",
+    "HEARTBEATS",
     "HOME",
     "HOSTS",
     "INSTANCES",
@@ -112,6 +113,9 @@ CHANNELS = Table(
     Column("watermark", BigInteger, comment="no event of a later batch is older; NULL: any age, or not known"),
     Column("retention", BigInteger, comment="how long events are held, microseconds; NULL: for ever"),
     Column("idle", BigInteger, comment="its clock is at most so far behind the newest one; NULL: its own counts"),
+    Column("heartbeat", BigInteger, comment="events up to this time are in, says the last heartbeat; NULL: none came"),
+    Column("beaten", BigInteger, comment="the same of processed heartbeats; NULL: none, or not known"),
+    Column("wall", BigInteger, comment="how far heartbeats that runs make are behind now; NULL: they make none"),
     Column("held_from", BigInteger, comment="older events are held no more; NULL: all are"),
     Column("kept_from", BigInteger, comment="older events may be gone, and no match has one; NULL: none is"),
 )
@@ -307,6 +311,13 @@ HOSTS = Table(
     _needed("failures", Integer, "refusals in a row", "0"),
 )
 FLUSHES = Table("flushes", METADATA, Column("place", BigInteger, primary_key=True, comment="a batch ends here"))
+HEARTBEATS = Table(
+    "heartbeats",
+    METADATA,
+    Column("place", BigInteger, primary_key=True, autoincrement=False),
+    _needed("channel", String),
+    _needed("ts", BigInteger, "events of the channel up to this time are in"),
+)
 _REFUSED = (
     ("channel", String),
     ("id", String),

@@ -6,6 +6,7 @@
 * ``commands``: Commands made of functions: groups of options are records, and a command's help ends with examples
 * ``deliver``: ``xscl deliver``: webhooks and files that matches go to
 * ``feeds``: ``xscl feed``: subscriptions, and polling them
+* ``heartbeats``: ``xscl heartbeat``: all events of a channel up to a time are in
 * ``home``: ``xscl init``, ``doctor``, ``export`` and ``import``: the home as a whole
 * ``ingest``: ``xscl ingest`` and ``xscl eval``: what comes in
 * ``items``: ``xscl item``: the items of feeds

@@ -53,6 +53,7 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
         "quota": "quotas:quota_app",
         "match": "matches:match_app",
         "late": "late:late_app",
+        "heartbeat": "heartbeats:heartbeat",
         "template": "templates:template_app",
         "deliver": "deliver:deliver_app",
         "token": "service:token_app",

@@ -35,6 +35,10 @@ class SetOptions:
     idle: Annotated[
         str | None, typer.Option(help="How far it may be behind the newest of all; 'none' for no limit.")
     ] = None
+    wall: Annotated[
+        str | None,
+        typer.Option(help="Runs say that all is in up to so long before now, e.g. '1 min'; 'none' for no such word."),
+    ] = None
     retention: Annotated[
         str | None, typer.Option(help="How long events are held, e.g. '30 days'; 'none' for ever.")
     ] = None
@@ -107,7 +111,7 @@ def channel_list(at: HomeOptions, printing: Printing) -> None:
     from xscl.cli.next_steps import no_channels
 
     columns = ["channel", "of", "source", "kind", "events", "element", "schema"]
-    columns += ["lateness", "clock", "idle", "retention"]
+    columns += ["lateness", "clock", "idle", "wall", "retention"]
     short = ["channel", "of", "kind", "events", "retention", "lateness", "schema"]
     rows = channel_rows(at.open().catalog)
     if not print_rows(rows, columns, printing.chosen(), short=short):

@@ -8,6 +8,7 @@
 * ``feed_memory``: The rows of feeds in the catalogue as intake reads and writes them, in its transaction
 * ``frame_intake``: DataFrames of Spark, taken in where they lie: executors check and write the partitions, and the
   driver sees no row
+* ``heartbeats``: Heartbeats: at a place of the intake order, all events of a channel up to a time are in
 * ``host_queue``: One request at a time to each host, spaced, and not before its time
 * ``identity``: Identity of events: one ingested before, a version of one, a copy by another stream, or a new one
 * ``inputs``: Sources as users name them, into records: paths, tables, data frames, databases

@@ -16,7 +16,18 @@ from xscl.catalog.source_offsets import position_of, positions_in
 from xscl.ingest.event_file import event_of
 from xscl.ingest.following import Follower, source_name
 from xscl.ingest.reading import Reading
-from xscl.ingest.records import Drop, FeedDocument, Flush, Noted, Position, Record, Register, Rejected, RowTable
+from xscl.ingest.records import (
+    Drop,
+    FeedDocument,
+    Flush,
+    Heartbeat,
+    Noted,
+    Position,
+    Record,
+    Register,
+    Rejected,
+    RowTable,
+)
 from xscl.ingest.sources import read_paths
 from xscl.ingest.sql_tables import read_sql_table, shown_url, sql_source
 from xscl.intake.data_frames import arrow_table
@@ -167,6 +178,7 @@ def _item_records(items: Iterable[object]) -> Iterator[Record]:
                 | Register()
                 | Drop()
                 | Flush()
+                | Heartbeat()
                 | Rejected()
                 | Noted()
                 | Position()

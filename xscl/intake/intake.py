@@ -20,11 +20,24 @@ from xscl.base.types import Event, now_micros
 from xscl.catalog.intake_order import add_flush, take_places
 from xscl.catalog.late import note_rejected
 from xscl.catalog.source_offsets import put_positions
-from xscl.ingest.records import Drop, FeedDocument, Flush, Noted, Position, Record, Register, Rejected, RowTable
+from xscl.ingest.records import (
+    Control,
+    Drop,
+    FeedDocument,
+    Flush,
+    Heartbeat,
+    Noted,
+    Position,
+    Record,
+    Register,
+    Rejected,
+    RowTable,
+)
 from xscl.intake.checks import CheckedEvent, check_events
 from xscl.intake.events import take_events
 from xscl.intake.feed_entries import take_feed
 from xscl.intake.feed_memory import FeedStates
+from xscl.intake.heartbeats import take_heartbeat
 from xscl.intake.record_runs import record_runs
 from xscl.intake.report import IntakeReport
 from xscl.intake.rows import take_rows
@@ -61,14 +74,14 @@ class Intake:
 
     def _take(self, chunk: list[Record], report: IntakeReport) -> None:
         first = chunk[0]
-        if isinstance(first, (Register, Drop, Flush)):
+        if isinstance(first, Control):
             self.act(first, report)
         elif isinstance(first, RowTable):
             take_rows(self.terms, first, report)
         else:
             self._take_chunk(chunk, report)
 
-    def act(self, record: Register | Drop | Flush, report: IntakeReport) -> None:
+    def act(self, record: Control, report: IntakeReport) -> None:
         """Do what a record asks for at its place of the intake order."""
         terms = self.terms
 
@@ -91,6 +104,11 @@ class Intake:
                         place, _ = take_places(connection, 1, terms.now())
                         add_flush(connection, place)
                         keep_position(connection)
+                case Heartbeat(channel, ts):
+                    with self.catalog.begin() as connection:
+                        take_heartbeat(connection, channel, ts, terms.now(), strict=terms.strict)
+                        keep_position(connection)
+                    report.heartbeats += 1
         except XsclError as error:
             if error.condition in FAULTS:
                 raise  # the record can do nothing about it

@@ -28,7 +28,7 @@ from xscl.catalog.events import add_event_files, add_row_ranges
 from xscl.catalog.records import ChannelInfo
 from xscl.ingest.file_parts import FilePart, read_part
 from xscl.ingest.reading import Reading
-from xscl.ingest.records import Drop, Flush, Noted, Record, Register, Rejected, RowTable
+from xscl.ingest.records import Control, Noted, Record, Rejected, RowTable
 from xscl.intake.checks import CheckedEvent
 from xscl.intake.events import take_events
 from xscl.intake.feed_entries import CheckedFeed, take_feed
@@ -233,7 +233,7 @@ def _settled(wave: _Wave) -> list[Left]:
         elif isinstance(first.piece, Noted):
             waiting.popleft()
             wave.report.note_input(f"{first.piece.source}: {first.piece.text}")
-        elif isinstance(first.piece, Register | Drop | Flush):
+        elif isinstance(first.piece, Control):
             waiting.popleft()
             wave.intake.act(first.piece, wave.report)
         elif isinstance(first.piece, RowPiece):

@@ -20,7 +20,7 @@ from xscl.base.types import Event
 from xscl.catalog.records import ChannelInfo
 from xscl.ingest.file_parts import FilePart, read_part
 from xscl.ingest.reading import Reading
-from xscl.ingest.records import Drop, FeedDocument, Flush, Noted, Record, Register, Rejected, RowTable
+from xscl.ingest.records import Control, FeedDocument, Noted, Record, Rejected, RowTable
 from xscl.ingest.rows import cells_digest
 from xscl.intake.checks import CheckedEvent, KeptDocument, check_events
 from xscl.intake.feed_entries import CheckedFeed, check_feed
@@ -87,7 +87,7 @@ class EventPiece:
     """File of their documents."""
 
 
-Piece = RowPiece | EventPiece | Register | Drop | Flush | Noted
+Piece = RowPiece | EventPiece | Control | Noted
 
 
 def checked_part(work: PartWork) -> list[Piece] | None:
@@ -124,7 +124,7 @@ def checked_records(records: Iterable[Record], terms: PartTerms, skip: int = 0) 
         number += 1
         if number <= skip:
             continue
-        if isinstance(first, Register | Drop | Flush):
+        if isinstance(first, Control):
             pieces.append(first)
         else:
             pieces.append(_event_piece(run, terms))

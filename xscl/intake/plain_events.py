@@ -123,7 +123,7 @@ def _event_time(item: CheckedEvent, received: int) -> int:
 def _late_by(chunk: Chunk, names: Sequence[str], times: Sequence[int]) -> Sequence[int | None]:
     """Return the clock's time for each event that is late, else None; the events move the clocks."""
     channels = {name: chunk.channels[name] for name in dict.fromkeys(names)}
-    if any(channel.lateness is not None for channel in channels.values()):
+    if any(channel.lateness is not None or channel.heartbeat is not None for channel in channels.values()):
         return [chunk.late_by(channels[name], ts) for name, ts in zip(names, times, strict=True)]
     newest: dict[str, int] = {}
     if len(channels) == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from xscl.base.types import Event
-from xscl.ingest.records import Drop, FeedDocument, Flush, Record, Register, RowTable
+from xscl.ingest.records import Control, FeedDocument, Record, RowTable
 from xscl.intake.feed_entries import events_of
 
 __all__ = ["record_runs"]
@@ -22,7 +22,7 @@ def record_runs(records: Iterable[Record]) -> Iterator[list[Record]]:
         if isinstance(record, Event):
             count += 1
             size += len(record.xml or "")
-        elif isinstance(record, (Register, Drop, Flush, RowTable)):
+        elif isinstance(record, Control | RowTable):
             if run:
                 yield run
                 run, count, size = [], 0, 0

@@ -14,7 +14,18 @@ __all__ = ["IntakeReport", "Outcome"]
 Outcome = Literal["taken", "version", "shared", "duplicate", "rejected"]
 """Outcome of one event; a ``version`` is taken, too."""
 
-_COUNTS = ("taken", "versions", "duplicates", "shared", "late", "rejected", "tolerant", "registered", "dropped")
+_COUNTS = (
+    "taken",
+    "versions",
+    "duplicates",
+    "shared",
+    "late",
+    "rejected",
+    "tolerant",
+    "registered",
+    "dropped",
+    "heartbeats",
+)
 _SHOWN = 100
 
 
@@ -35,6 +46,7 @@ class IntakeReport:
     """Feeds that are not well-formed and were read all the same."""
     registered: int = 0
     dropped: int = 0
+    heartbeats: int = 0
     problems: list[Rejected] = field(default_factory=list)
     """The first hundred rejections."""
     notes: list[str] = field(default_factory=list)

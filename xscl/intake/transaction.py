@@ -85,7 +85,7 @@ class Chunk:
     @property
     def timeless(self) -> bool:
         """Whether no event can be late."""
-        return all(channel.lateness is None for channel in self.channels.values())
+        return all(channel.lateness is None and channel.heartbeat is None for channel in self.channels.values())
 
     def places(self, count: int) -> tuple[int, int]:
         """Take the next offsets of the intake order; return the first and its time of receipt."""
@@ -132,14 +132,22 @@ class Chunk:
         self.moved.add(channel.name)
 
     def late_by(self, channel: ChannelInfo, ts: int) -> int | None:
-        """Return the clock's time if an event of this time is late now, else None; the event moves the clock."""
+        """Return the clock's time, or the heartbeat's, if an event of this time is late now, else None; the event
+        moves the clock.
+        """
         shown = self.clocks.shown(channel)
         self.see(channel, ts)
-        return shown if is_late(channel, ts, shown) else None
+        if not is_late(channel, ts, shown):
+            return None
+        return channel.heartbeat if shown is None else shown
 
     def note_late(self, channel: str, id_: str, docid: int, ts: int, received: int, clock: int) -> None:
-        """Note an event that came when its clock showed ``clock``."""
+        """Note a late event that came when its clock showed ``clock``."""
         self.report.late += 1
+        beat = self.channels[channel].heartbeat
+        message = f"more than the channel's lateness behind {format_time(clock)}"
+        if beat is not None and ts <= beat:
+            message = f"not behind the heartbeat of {format_time(beat)}"
         self.late.append(
             {
                 "channel": channel,
@@ -148,7 +156,7 @@ class Chunk:
                 "ts": ts,
                 "received": received,
                 "condition": "XSCL_LATE",
-                "message": f"more than the channel's lateness behind {format_time(clock)}",
+                "message": message,
             }
         )
 

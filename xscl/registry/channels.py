@@ -58,6 +58,9 @@ class ChannelOptions:
     up the others; ``none``, the default, is no limit."""
     retention: str | None = None
     """Time that events are held, by the channel's clock; ``none``, the default, is for ever."""
+    wall: str | None = None
+    """Time behind now of the heartbeats that runs send while something waits for the channel; ``none``, the default, is
+    no such heartbeats."""
     of: str | None = None
     """Channel that has the new channel as a stream.  Both share all settings above.  A channel that is not
     there is made, for documents."""
@@ -81,7 +84,7 @@ def add_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
     if of is not None:
         if options not in (ChannelOptions(kind, of=of, source=options.source) for kind in (None, "xml")):
             raise _bad(
-                "a stream has the kind, element, columns, lateness, clock, idle time and retention of its channel",
+                "a stream has the kind, element, columns, lateness, clock, idle time and so on of its channel",
                 f"set them of {of} itself, as in 'xscl channel set {of}'",
             )
         _add_stream(catalog, name, of, source)
@@ -121,7 +124,7 @@ def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
         if any(value is not None for value in shape) and event_count(connection, name):
             raise _bad(
                 f"the channel {name} holds events, so its kind, element and columns stay",
-                "lateness, clock, idle time and retention can be changed at any time",
+                "lateness, clock, idle time, wall and retention can be changed at any time",
             )
         if options.kind not in (None, channel.kind) and _readers(connection, name):
             raise _bad(
@@ -251,6 +254,7 @@ def _changed(channel: ChannelInfo, options: ChannelOptions) -> ChannelInfo:
         clock=options.clock or channel.clock,
         idle=_duration("idle", options.idle, channel.idle),
         retention=_duration("retention", options.retention, channel.retention),
+        wall=_duration("wall", options.wall, channel.wall),
     )
 
 

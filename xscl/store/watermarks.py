@@ -1,11 +1,13 @@
 """Clocks and watermarks of channels after a batch.
 
-A watermark is the least event time that may still come to a channel: its clock, less its lateness.
+A watermark is the least event time that may still come to a channel: its clock, less its lateness, or what its
+heartbeats say.  A channel that only queries publish to has that of the channels which those queries read, because a
+match is no older than the newest of its members.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -16,8 +18,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.arrow_schemas import EVENT_SCHEMA
-from xscl.catalog.channels import note_processed, note_published, note_watermark, read_channels
+from xscl.catalog.channels import note_beaten, note_processed, note_published, note_watermark, read_channels
 from xscl.catalog.clocks import Clocks
+from xscl.catalog.queries import read_feeders
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import CHANNELS
 from xscl.store.home import Home
@@ -44,8 +47,13 @@ class ChannelClocks:
     """Greatest event time of processed events."""
     published: Mapping[str, int | None]
     """Greatest event time of published documents."""
+    beaten: Mapping[str, int | None]
+    """Greatest time of processed heartbeats."""
     settled: Mapping[str, int]
     """Place from which on all events were judged by the channel's lateness of now."""
+
+    feeders: Mapping[str, Collection[frozenset[str]]] = field(default_factory=dict)
+    """Channels that each live query reads which publishes, by the channel that it publishes to."""
 
     def clocks(self) -> Clocks:
         """Return the clocks of processed events."""
@@ -68,6 +76,8 @@ class Watermarks:
 
     processed: Mapping[str, int]
     """Greatest event time of processed events, by channel for which the batch has moved it."""
+    beaten: Mapping[str, int]
+    """Greatest time of processed heartbeats, by channel for which the batch has moved it."""
     published: Mapping[str, int]
     """Greatest event time of the batch's published documents, by channel."""
     shown: Mapping[str, int]
@@ -79,13 +89,15 @@ class Watermarks:
 
 def channel_clocks(home: Home, connection: Connection) -> ChannelClocks:
     """Read the clocks of the channels of a home."""
-    columns = (CHANNELS.c.name, CHANNELS.c.processed, CHANNELS.c.published, CHANNELS.c.settled)
+    columns = (CHANNELS.c.name, CHANNELS.c.processed, CHANNELS.c.published, CHANNELS.c.beaten, CHANNELS.c.settled)
     rows = connection.execute(sa.select(*columns)).all()
     return ChannelClocks(
         read_channels(connection),
         {row.name: row.processed for row in rows},
         {row.name: row.published for row in rows},
+        {row.name: row.beaten for row in rows},
         {row.name: row.settled for row in rows},
+        read_feeders(connection),
     )
 
 
@@ -115,6 +127,7 @@ def next_watermarks(
     last: int,
     newest: Mapping[str, int] = MappingProxyType({}),
     published: Mapping[str, int] = MappingProxyType({}),
+    beaten: Mapping[str, int] = MappingProxyType({}),
 ) -> Watermarks:
     """Return clocks and watermarks after a batch.
 
@@ -125,6 +138,7 @@ def next_watermarks(
         published: greatest event time of documents that the batch published to each channel.  Such a
             document moves no clock, because it makes no event late that is taken in; but later documents published
             there are late by it.
+        beaten: greatest time of each channel's heartbeats in the batch.
     """
     clocks = before.clocks()
     moved = {name for name in newest.keys() & before.channels.keys() if newest[name] > clocks.newest.get(name, EVER)}
@@ -141,13 +155,44 @@ def next_watermarks(
         watermarks[name] = None
         if known and channel.lateness is not None and last >= before.settled[name]:
             watermarks[name] = shown[name] - channel.lateness
-    return Watermarks({name: clocks.newest[name] for name in moved}, published, shown, watermarks, clocks.greatest)
+        beat = max((time for time in (before.beaten[name], beaten.get(name)) if time is not None), default=None)
+        if beat is not None and name not in before.feeders:
+            watermarks[name] = max(beat + 1, watermarks[name] or beat + 1)
+    moved_beats = {name: time for name, time in beaten.items() if time > (before.beaten.get(name) or EVER)}
+    fed = {
+        name: feeders
+        for name, feeders in before.feeders.items()
+        if name in before.channels and before.channels[name].lateness is None and name not in clocks.newest
+    }
+    seen = {name: clocks.newest[name] for name in moved}
+    return Watermarks(seen, moved_beats, published, shown, _handed_on(watermarks, fed), clocks.greatest)
+
+
+def _handed_on(
+    watermarks: Mapping[str, int | None], fed: Mapping[str, Collection[frozenset[str]]]
+) -> dict[str, int | None]:
+    """Return watermarks with those of channels that only queries feed, each the least of what these queries read.
+
+    >>> some = {"a": 5, "b": 3, "c": None, "d": None}
+    >>> _handed_on(some, {"c": [{"a"}, {"a", "b"}], "d": [{"c"}]})
+    {'a': 5, 'b': 3, 'c': 3, 'd': 3}
+    """
+    found = {name: time for name, time in watermarks.items() if name not in fed}
+    waiting = dict(fed)
+    while ready := [name for name, feeders in waiting.items() if not any(names & waiting.keys() for names in feeders)]:
+        for name in ready:
+            times = [found.get(channel) for names in waiting.pop(name) for channel in names]
+            known = [time for time in times if time is not None]
+            found[name] = min(known) if known and len(known) == len(times) else None
+    return {name: found.get(name) for name in watermarks}
 
 
 def commit_watermarks(connection: Connection, now: Watermarks, before: Mapping[str, int | None]) -> None:
     """Note clocks and watermarks in the transaction of the batch; ``before`` are the watermarks as they are there."""
     for channel, greatest in now.processed.items():
         note_processed(connection, channel, greatest)
+    for channel, greatest in now.beaten.items():
+        note_beaten(connection, channel, greatest)
     for channel, greatest in now.published.items():
         note_published(connection, channel, greatest)
     for channel, watermark in now.watermarks.items():

@@ -1,6 +1,6 @@
 """Upkeep of the catalogue: rows that nothing needs any longer go, and their counts are kept in table ``totals``.
 
-* ``late`` goes with its events, ``flushes`` with what is around them.
+* ``late`` goes with its events, ``flushes`` and ``heartbeats`` with what is around them.
 * ``rejected`` keeps the newest 100,000 rows, ``batches`` the newest 10,000 and those with results.
 * Dropped queries without a stored match go, with the groups, instances and variables that only they had.
   ``home.swept`` tells other processes that their memory of those is void.
@@ -22,7 +22,7 @@ from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_facts
 from xscl.catalog.counters import add_to_total, put_total, total
 from xscl.catalog.groups import remove_groups, remove_variables
-from xscl.catalog.intake_order import note_sweep, read_processed, trim_flushes
+from xscl.catalog.intake_order import note_sweep, read_processed, trim_flushes, trim_heartbeats
 from xscl.catalog.late import trim_late, trim_rejected
 from xscl.catalog.queries import remove_queries
 from xscl.catalog.stored_json import read_stored
@@ -64,6 +64,7 @@ def trim_catalog(connection: Connection, kept: Mapping[str, int], oldest: int | 
     processed = read_processed(connection)
     if kept:
         trim_flushes(connection, processed, oldest)
+        trim_heartbeats(connection, processed, oldest)
     for channel, time in kept.items():
         add_to_total(connection, "late", trim_late(connection, channel, time, processed))
     add_to_total(connection, "rejected", trim_rejected(connection, MOST_REJECTED))

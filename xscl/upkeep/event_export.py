@@ -1,4 +1,5 @@
-"""Export of a home's intake as an event file: events, registrations, drops and flushes in intake order.
+"""Export of a home's intake as an event file: events, registrations, drops, flushes and heartbeats in intake
+order.
 
 Ingested into a home with the same channels, the file gives the same matches with the same ids.  Left out are:
 
@@ -26,6 +27,7 @@ from xscl.base.docids import PUBLISHED
 from xscl.base.durations import format_duration
 from xscl.base.types import format_time
 from xscl.catalog.channels import read_channels, read_streams
+from xscl.catalog.intake_order import read_heartbeats
 from xscl.catalog.memberships import stored_memberships
 from xscl.catalog.queries import query_info
 from xscl.catalog.records import RAW
@@ -74,7 +76,7 @@ def export_events(home: Home, stream: BinaryIO) -> Replay:
 
 
 def _controls(connection: Connection) -> Iterator[tuple[int, Line]]:
-    """Registrations, drops and flushes with their places."""
+    """Registrations, drops, flushes and heartbeats with their places."""
     for row in connection.execute(sa.select(QUERIES).order_by(QUERIES.c.docid_from)).mappings():
         info = query_info(row)
         declared = "".join(
@@ -88,6 +90,8 @@ def _controls(connection: Connection) -> Iterator[tuple[int, Line]]:
             yield info.docid_until - (info.suspended is not None), {"drop": info.name}
     for place in connection.scalars(sa.select(FLUSHES.c.place)):
         yield place, {"flush": True}
+    for place, channel, time in read_heartbeats(connection):
+        yield place, {"heartbeat": {"channel": channel, "ts": format_time(time)}}
 
 
 def _channel_commands(connection: Connection) -> Iterator[str]:
@@ -100,7 +104,7 @@ def _channel_commands(connection: Connection) -> Iterator[str]:
                 options += ["--schema", ", ".join(f"{name} {kind}" for name, kind in columns.items())]
             if row.element not in (None, row.name):
                 options += ["--element", row.element]
-        for name in ("lateness", "retention", "idle"):
+        for name in ("lateness", "retention", "idle", "wall"):
             if getattr(row, name) is not None:
                 options += [f"--{name}", format_duration(getattr(row, name))]
         if row.clock != row.name:

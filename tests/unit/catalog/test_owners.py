@@ -21,7 +21,7 @@ OWNERS = {
     "events": ["intake_files", "event_ids", "row_ranges"],
     "feeds": ["feeds", "hosts"],
     "groups": ["groups", "guards", "instances", "templates", "variables"],
-    "intake_order": ["home", "flushes"],
+    "intake_order": ["home", "flushes", "heartbeats"],
     "late": ["late", "rejected"],
     "memberships": ["memberships"],
     "queries": ["queries"],

@@ -1,0 +1,54 @@
+"""Heartbeats: at a place of the intake order, all events of a channel up to a time are in.
+
+Later events of the channel up to that time are late.  So whoever waits for the channel knows how far its times are
+settled, also where nothing comes (docs/explanation/time.md, Heartbeats).
+"""
+
+from __future__ import annotations
+
+from sqlalchemy.engine import Connection
+
+from xscl.base.errors import CatalogError
+from xscl.catalog.channels import note_heartbeat, put_channel, read_channels, read_streams
+from xscl.catalog.intake_order import add_heartbeat, take_places
+from xscl.catalog.records import ChannelInfo
+from xscl.catalog.suggestions import how_created, no_channel
+from xscl.registry.publish_graph import is_published
+
+__all__ = ["take_heartbeat"]
+
+
+def take_heartbeat(connection: Connection, channel: str, time: int, now: int, *, strict: bool = False) -> int:
+    """Take in that all events of a channel up to a time are in; return its place of the intake order.
+
+    Args:
+        connection: of the transaction.
+        channel: its name; one that is not there is made, for documents.
+        time: event time, microseconds since the epoch.
+        now: the time of receipt.
+        strict: whether the channel has to be there.
+
+    Raises:
+        CatalogError: ``XSCL_UNKNOWN_CHANNEL``; ``XSCL_BAD_CHANNEL``: it is a stream, or queries publish to it.
+    """
+    streams = read_streams(connection)
+    if channel in streams:
+        raise CatalogError(
+            "XSCL_BAD_CHANNEL",
+            f"{channel} is a stream of {streams[channel].channel}, and heartbeats speak of whole channels",
+            hint=f"send it to {streams[channel].channel} when all its streams are in",
+        )
+    if is_published(connection, channel):
+        raise CatalogError(
+            "XSCL_BAD_CHANNEL",
+            f"queries publish to {channel}, so its times are settled when those of the channels they read are",
+            hint="send heartbeats to the channels that these queries read",
+        )
+    if channel not in read_channels(connection):
+        if strict:
+            raise no_channel(connection, channel, how_created(channel, strict=True))
+        put_channel(connection, ChannelInfo.new(channel))
+    place, _ = take_places(connection, 1, now)
+    add_heartbeat(connection, place, channel, time)
+    note_heartbeat(connection, channel, time)
+    return place
