@@ -153,7 +153,9 @@ def test_frontiers_are_those_of_the_oracle(tmp_path: Path, seed: int) -> None:
     with xscl.connect(home=tmp_path / "home") as engine:
         for name, each in terms.items():
             seconds = {
-                option: f"{value // S} s" for option, value in (("lateness", each.lateness), ("idle", each.idle)) if value
+                option: f"{value // S} s"
+                for option, value in (("lateness", each.lateness), ("idle", each.idle))
+                if value
             }
             engine.add_channel(name, **seconds, **({"clock": each.clock} if each.clock else {}))
         engine.register("A[./k->a] FOLLOWED BY {a = b, 10} B[./k->b]", name="q")
