@@ -57,7 +57,7 @@ def test_a_heartbeat_settles_times_and_ends_state(engine: Engine) -> None:
     report = engine.ingest([event("B", 11), event("B", 12)])
     assert (report.taken, report.late) == (2, 1)
     with engine.home.catalog.read() as connection:
-        assert [message for message in connection.scalars(sa.select(LATE.c.message))] == [
+        assert list(connection.scalars(sa.select(LATE.c.message))) == [
             "not behind the heartbeat of 1970-01-01T00:00:11Z"
         ]
     engine.run_once()
