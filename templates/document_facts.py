@@ -53,6 +53,15 @@ class DocumentFacts(NamedTuple):
         at = np.minimum(np.searchsorted(self.codes, wanted), max(len(self.codes) - 1, 0))
         return self.codes[at] == wanted if len(self.codes) else np.zeros(len(docs), dtype=np.bool_)
 
+    def of(self, docs: Int64s) -> DocumentFacts:
+        """Return the facts of some of these documents, which rise."""
+        place = np.searchsorted(self.docs, docs)
+        begin = np.searchsorted(self.codes, place << _BITS)
+        at, which = gather(begin, np.searchsorted(self.codes, (place + 1) << _BITS) - begin)
+        codes = which << _BITS | self.codes[at] & ((1 << _BITS) - 1)
+        columns = (column[:, place] for column in (self.least, self.greatest, self.lengths))
+        return DocumentFacts(docs, self.variables, codes, self.compared, *columns)
+
     def entries(self) -> tuple[Int64s, Int64s]:
         """Return all facts: the places of documents, and of variables."""
         return self.codes >> _BITS, self.codes & ((1 << _BITS) - 1)
@@ -61,38 +70,37 @@ class DocumentFacts(NamedTuple):
 def facts_of_runs(runs: Sequence[Run], docs: Int64s, guards: ProgramGuards) -> DocumentFacts:
     """Look up the facts of documents in runs."""
     facts: list[_Found] = []
+    numbers: list[list[_Numbers]] = [[] for _ in guards.compared]
+    lengths: list[list[_Numbers]] = [[] for _ in guards.compared]
     for run in runs:
+        here = np.flatnonzero(run.places_of(docs)[1])
+        if not len(here):
+            continue  # most runs have none of these documents
         for variable in guards.facts_rows:
             key = run.key_numbers.get((variable, None))
             if key is not None:
-                facts.append(_facts_of_run(run, docs, key))
-    numbers, lengths = (
-        [
-            [
-                _numbers_of_run(run, docs, run.key_numbers[variable, function])
-                for run in runs
-                if (variable, function) in run.key_numbers
-            ]
-            for variable in guards.compared.tolist()
-        ]
-        for function in ("", LENGTH)
-    )
+                facts.append(_facts_of_run(run, docs, here, key))
+        for place, variable in enumerate(guards.compared.tolist()):
+            for function, found in (("", numbers), (LENGTH, lengths)):
+                key = run.key_numbers.get((variable, function))
+                if key is not None:
+                    found[place].append(_numbers_of_run(run, docs, here, key))
     return _made(docs, facts, numbers, lengths, guards)
 
 
-def _numbers_of_run(run: Run, docs: Int64s, key: int) -> _Numbers:
-    at, row = run.of_documents(docs, np.full(len(docs), key))
+def _numbers_of_run(run: Run, docs: Int64s, here: Int64s, key: int) -> _Numbers:
+    at, row = run.of_documents(docs[here], np.full(len(here), key))
     members, counts = run.shapes.members(run.shape[row].astype(np.int64))
     first = np.minimum.reduceat(run.shapes.nodes[members], np.cumsum(counts) - counts) if len(row) else row
-    return at, first, run.numbers[run.slices_of(row)]
+    return here[at], first, run.numbers[run.slices_of(row)]
 
 
-def _facts_of_run(run: Run, docs: Int64s, key: int) -> _Found:
-    at, row = run.of_documents(docs, np.full(len(docs), key))
+def _facts_of_run(run: Run, docs: Int64s, here: Int64s, key: int) -> _Found:
+    at, row = run.of_documents(docs[here], np.full(len(here), key))
     if not len(row):
         return at, row
     members, counts = run.shapes.members(run.shape[row].astype(np.int64))
-    return _entries_of(np.repeat(at, counts), run.shapes.chains, members)
+    return _entries_of(np.repeat(here[at], counts), run.shapes.chains, members)
 
 
 def _entries_of(docs: Int64s, chains: pa.ListArray, rows: Int64s) -> _Found:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xscl.base.docids import PUBLISHED, place_of
-from xscl.templates.columns import Int64s, numbered, stacked, take
+from xscl.templates.columns import Int64s, numbered, rising, stacked, take
 from xscl.templates.guarded_windows import guarded, guarded_windows
 from xscl.templates.matched_edges import Matched, MatchedEdges
 from xscl.templates.plans import Edge, InstancePlan, LinkPlan
@@ -164,6 +164,9 @@ class Resolver:
         plans: Plans | None,
     ) -> None:
         """Add what pairs come to whose signatures are numbered; what each number stands for is told once."""
+        guards = self.program.guards
+        if guards and len(signatures) > 1 and len(pairs.left) * len(guards.facts_read) <= _MANY_ADMITTED:
+            documents = documents.looked_up(rising(np.concatenate([pairs.left, pairs.right])))
         for number, members in places_by_number(which, len(signatures)):
             key, edges = signatures[number]
             signature = self._signature(key, edges, plans)
