@@ -51,6 +51,9 @@ class Guard:
     """The variable of the rows that have the facts of a document (``facts_variable``)."""
     alternatives: tuple[Alternative, ...]
 
+    def __hash__(self) -> int:
+        return hash(self.text)
+
     @cached_property
     def name(self) -> str:
         """The guard's name in relations: 16 hex digits."""

@@ -49,10 +49,12 @@ class ProgramGuards:
         """(variable of a fact, variable of the rows that have it with others), and for how many guards."""
         self._compared: Counter[int] = Counter()
         """Variables whose numbers are compared, likewise."""
-        self._sets: Counter[tuple[int, frozenset[int]]] = Counter()
-        """(variable, guards of a group's blocks that have it), and for how many groups."""
-        self._under: defaultdict[int, Counter[int]] = defaultdict(Counter)
-        """Variable of a pattern to the guards of blocks that have it, ``UNGUARDED`` among them, and how many blocks."""
+        self._variables: dict[int, dict[int, frozenset[int]]] = {}
+        """Variables of each block by the number of the instance."""
+        self._of_blocks: defaultdict[tuple[int, int], Counter[int]] = defaultdict(Counter)
+        """Instance and block to the guards that the block has, ``UNGUARDED`` among them, and for how many ``_alike``."""
+        self._blocks: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
+        """Variable of a pattern to the blocks that have it."""
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name not in _MADE}
@@ -79,7 +81,7 @@ class ProgramGuards:
     def only_read(self) -> Int64s:
         """The variables of rows that nothing but guards reads, rising."""
         read = {*self.facts_rows, *self._compared}
-        return np.array(sorted(read - self._under.keys()), dtype=np.int64)
+        return np.array(sorted(read - self._blocks.keys()), dtype=np.int64)
 
     @cached_property
     def rows_read(self) -> Int64s:
@@ -100,7 +102,7 @@ class ProgramGuards:
 
     def guards_of(self, variable: int) -> frozenset[int]:
         """Return the guards of blocks that have a variable, ``UNGUARDED`` among them if some block has none."""
-        return frozenset(self._under.get(variable, (UNGUARDED,)))
+        return frozenset().union(*(self._of_blocks[block] for block in self._blocks.get(variable, ()))) or _NO_GUARD
 
     def add(self, iid: int, group: Group) -> None:
         """Take in the guards of a group of an instance with a number."""
@@ -137,7 +139,14 @@ class ProgramGuards:
 
         Groups in which a block with the variable has no guard are left out.
         """
-        yield from self._sets
+        found: set[tuple[int, frozenset[int]]] = set()
+        for iid, numbers in self._alike:
+            of: defaultdict[int, set[int]] = defaultdict(set)
+            for block, variables in self._variables[iid].items() if any(numbers) else ():
+                for variable in variables:
+                    of[variable].add(numbers[block])
+            found.update((variable, frozenset(each)) for variable, each in of.items() if UNGUARDED not in each)
+        yield from found
 
     def names(self, numbers: Iterable[int]) -> str:
         """Return the names of some guards, as ``guard_set`` does."""
@@ -145,29 +154,34 @@ class ProgramGuards:
 
     def _count_variables(self, iid: int, group: Group, by: int) -> None:
         # Groups that differ in windows alone count once.
-        alike = iid, self._all_numbers(group)
-        self._alike[alike] += by
-        if self._alike[alike] != max(by, 0):
+        numbers = self._all_numbers(group)
+        _change(self._alike, (iid, numbers), by)
+        if self._alike.get((iid, numbers), 0) != max(by, 0):
             return
-        if by < 0:
-            del self._alike[alike]
-        numbers = alike[1]
-        pairs = {(node.block, node.var) for node in group.instance.nodes}
-        if any(numbers):
-            sets: defaultdict[int, set[int]] = defaultdict(set)
-            for block, variable in pairs:
-                sets[variable].add(numbers[block])
-            for variable, found in sets.items():
-                if UNGUARDED not in found:
-                    _change(self._sets, (variable, frozenset(found)), by)
-        for block, variable in pairs:
-            number = numbers[block] if numbers else UNGUARDED
-            counts = self._under[variable]
-            _change(counts, number, by)
+        blocks = self._variables.get(iid)
+        if blocks is None:
+            blocks = self._variables[iid] = _variables(group)
+        for block, variables in blocks.items():
+            counts = self._of_blocks[iid, block]
             if not counts:
-                del self._under[variable]
-            if variable in self._compared:
-                self.__dict__.pop("only_read", None)
+                self._note_block(iid, block, variables)
+            _change(counts, numbers[block] if numbers else UNGUARDED, by)
+            if not counts:
+                self._forget_block(iid, block, variables)
+
+    def _note_block(self, iid: int, block: int, variables: Iterable[int]) -> None:
+        self.__dict__.pop("only_read", None)
+        for variable in variables:
+            self._blocks[variable].add((iid, block))
+
+    def _forget_block(self, iid: int, block: int, variables: Iterable[int]) -> None:
+        self.__dict__.pop("only_read", None)
+        del self._of_blocks[iid, block]
+        self._variables.pop(iid, None)
+        for variable in variables:
+            self._blocks[variable].discard((iid, block))
+            if not self._blocks[variable]:
+                del self._blocks[variable]
 
     @cached_property
     def table(self) -> GuardTable:
@@ -177,13 +191,22 @@ class ProgramGuards:
 
 _MADE = ("facts_read", "compared", "facts_rows", "only_read", "table", "rows_read")
 """Names of columns that are made of the guards when they are asked for."""
+_NO_GUARD = frozenset([UNGUARDED])
 _Thing = TypeVar("_Thing")
 
 
 def _change(counter: Counter[_Thing], thing: _Thing, by: int) -> None:
-    counter[thing] += by
-    if not counter[thing]:
+    count = counter.get(thing, 0) + by
+    if count:
+        counter[thing] = count
+    else:
         del counter[thing]
+
+
+def _variables(group: Group) -> dict[int, frozenset[int]]:
+    """Return the variables of each block of a group's instance."""
+    nodes = group.instance.nodes
+    return {block: frozenset(node.var for node in nodes if node.block == block) for block in {n.block for n in nodes}}
 
 
 def guard_set(group: Group, variable: int) -> str:

@@ -18,14 +18,17 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.templates.bounds import UNBOUNDED, Case, pair_index
+from xscl.templates.guards import Guard
 from xscl.templates.plans import Assembly, LiveGroup
 from xscl.templates.program import Program
+from xscl.templates.template import Group
 
 __all__ = ["EVER", "REACH_SCHEMA", "Floors", "ReachBuilder", "floors"]
 
@@ -44,6 +47,7 @@ REACH_SCHEMA = pa.schema(
 
 EVER = -(1 << 63)
 """A floor below every time: where no partner is too late."""
+_Thing = TypeVar("_Thing")
 _OfLink = tuple[int, str, int, int]
 """Link, channel of a third document, how much later that may be than the left and than the right member."""
 
@@ -65,6 +69,12 @@ class ReachBuilder:
         """(block variable, variable), and for how many instances and groups."""
         self._instances: Counter[int] = Counter()
         """Groups by the number of their instance."""
+        self._owners: dict[int, list[int]] = {}
+        """Block variables by the number of the instance."""
+        self._alike: Counter[tuple[int, tuple[Case, ...]]] = Counter()
+        """Groups by the number of their instance and their windows."""
+        self._guards: Counter[tuple[int, Guard]] = Counter()
+        """Blocks of groups by their variable and guard."""
         self._own: dict[int, str] = {}
         """The channel of each block variable."""
         self.channels: dict[tuple[str, str], int] = {}
@@ -89,32 +99,33 @@ class ReachBuilder:
         return self._table
 
     def _count(self, live: LiveGroup, sign: int) -> None:
-        instance, channels = live.group.instance, live.channels
-        owners = [instance.nodes[place].var for place in instance.results[: len(channels)]]
-        for case in live.group.cases:
-            for block, partner, reach in _partners(case, len(channels)):
-                key = owners[block], channels[partner]
-                counts = self._reach[key]
-                counts[reach] += sign
-                if not counts[reach]:
-                    del counts[reach]
-                    if not counts:
+        """Count a group in, or out; groups of one instance have the same variables."""
+        group = live.group
+        if _counted(self._instances, live.iid, sign):
+            self._owners[live.iid] = self._count_variables(group, live.channels, sign)
+        owners = self._owners[live.iid]
+        if _counted(self._alike, (live.iid, group.cases), sign):
+            for case in group.cases:
+                for block, partner, reach in _partners(case, len(owners)):
+                    key = owners[block], live.channels[partner]
+                    _counted(self._reach[key], reach, sign)
+                    if not self._reach[key]:
                         del self._reach[key]
-        under = [
-            (owners[block], variable)
-            for block, guard in enumerate(live.group.guards)
-            if guard is not None
-            for variable in {guard.facts, *guard.numbers_read}
-        ]
-        # Groups of one instance have the same variables.
-        self._instances[live.iid] += sign
-        if self._instances[live.iid] == max(sign, 0):
-            self._own.update(zip(owners, channels, strict=True))
-            under += {(owners[node.block], node.var) for node in instance.nodes}
-        for pair in under:
-            self._under[pair] += sign
-            if not self._under[pair]:
-                del self._under[pair]
+        for block, guard in enumerate(group.guards):
+            if guard is not None and _counted(self._guards, (owners[block], guard), sign):
+                for variable in {guard.facts, *guard.numbers_read}:
+                    _counted(self._under, (owners[block], variable), sign)
+        if live.iid not in self._instances:
+            del self._owners[live.iid]
+
+    def _count_variables(self, group: Group, channels: Sequence[str], sign: int) -> list[int]:
+        """Count the variables of an instance; return those of its blocks."""
+        instance = group.instance
+        owners = [instance.nodes[place].var for place in instance.results[: len(channels)]]
+        self._own.update(zip(owners, channels, strict=True))
+        for pair in {(owners[node.block], node.var) for node in instance.nodes}:
+            _counted(self._under, pair, sign)
+        return owners
 
     def _follow(self, program: Program, last: int) -> None:
         """Look again at assemblies that changed."""
@@ -153,6 +164,16 @@ class ReachBuilder:
             [*variables.values(), *(right for _, right in links.values())],
         )
         return pa.table([pa.array(c, f.type) for c, f in zip(columns, REACH_SCHEMA, strict=True)], schema=REACH_SCHEMA)
+
+
+def _counted(counts: Counter[_Thing], thing: _Thing, sign: int) -> bool:
+    """Count a thing in, or out; tell whether it is the first one that came, or the last one that went."""
+    count = counts.get(thing, 0) + sign
+    if count:
+        counts[thing] = count
+    else:
+        del counts[thing]
+    return count == max(sign, 0)
 
 
 def _partners(case: Case, blocks: int) -> Iterator[tuple[int, int, int]]:

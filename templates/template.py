@@ -172,7 +172,7 @@ class Group:
     @property
     def crosses(self) -> bool:
         """Whether the two orders of some events may be complete at different places of the intake order."""
-        return any(self.crossings(case) for case in range(len(self.cases)))
+        return bool(self.streams) and any(self.crossings(case) for case in range(len(self.cases)))
 
     def stream(self, block: int) -> int:
         """Return the stream that a block (from 0) names, 0 for the channel."""

@@ -227,7 +227,7 @@ class GroupReader:
                 known.digests,
                 tuple([guards[guard] for guard in guarded]),
             )
-            yield name, GroupForm(group, known.channels, known.specs, tuple([shared.spec(fact) for fact in facts]))
+            yield name, GroupForm(group, known.channels, known.specs, shared.facts(tuple(facts)))
 
     def _cases_of(self, data: Data) -> tuple[Case, ...]:
         name = repr(data)
@@ -265,6 +265,7 @@ class _Shared:
         self._spec_data: Sequence[Data] = data["specs"]
         self._skeletons: dict[int, _Skeleton] = {}
         self._specs: dict[int, WitnessSpec] = {}
+        self._facts: dict[tuple[int, ...], tuple[WitnessSpec, ...]] = {}
 
     def skeleton(self, place: int) -> _Skeleton:
         found = self._skeletons.get(place)
@@ -278,6 +279,12 @@ class _Shared:
                 tuple(channels),
                 tuple(map(self.spec, specs)),
             )
+        return found
+
+    def facts(self, places: tuple[int, ...]) -> tuple[WitnessSpec, ...]:
+        found = self._facts.get(places)
+        if found is None:
+            found = self._facts[places] = tuple(map(self.spec, places))
         return found
 
     def spec(self, place: int) -> WitnessSpec:

@@ -116,7 +116,7 @@ class Subscribers:
         alive = QUERIES.c.docid_from < last, QUERIES.c.docid_until > first
         live = sa.func.sum(sa.case((QUERIES.c.docid_until == NEVER, 1), else_=0))
         statement = sa.select(QUERIES.c.gid, *_STARTS, live).where(*alive)
-        rows = connection.execute(statement.group_by(QUERIES.c.gid).order_by(QUERIES.c.gid))
+        rows = connection.execute(statement.group_by(QUERIES.c.gid).order_by(QUERIES.c.gid)).all()
         self._groups = {gid: _Subscribed(least, newest, int(count)) for gid, least, newest, count in rows}
         self._ends = []
         ended = sa.select(QUERIES.c.docid_until, QUERIES.c.gid, QUERIES.c.sees_from).where(*alive, IS_DROPPED)
@@ -223,6 +223,6 @@ def group_texts(connection: Connection, numbers: Mapping[int, int]) -> list[Grou
     found = []
     statement = sa.select(GROUPS.c.gid, GROUPS.c.iid, GROUPS.c.text, GROUPS.c.namespaces, GROUPS.c.channels)
     for gids in in_parts(sorted(numbers)):
-        for gid, *values in connection.execute(statement.where(GROUPS.c.gid.in_(gids))):
+        for gid, *values in connection.execute(statement.where(GROUPS.c.gid.in_(gids))).all():
             found.append(GroupText(numbers[gid], *values))
     return found
