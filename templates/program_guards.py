@@ -52,7 +52,7 @@ class ProgramGuards:
         self._variables: dict[int, dict[int, frozenset[int]]] = {}
         """Variables of each block by the number of the instance."""
         self._of_blocks: defaultdict[tuple[int, int], Counter[int]] = defaultdict(Counter)
-        """Instance and block to the guards that the block has, ``UNGUARDED`` among them, and for how many ``_alike``."""
+        """Instance and block to the block's guards, ``UNGUARDED`` among them, and for how many ``_alike``."""
         self._blocks: defaultdict[int, set[tuple[int, int]]] = defaultdict(set)
         """Variable of a pattern to the blocks that have it."""
 

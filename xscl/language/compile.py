@@ -258,7 +258,10 @@ class _Compiler:
         steps, at_document = final_steps(self.columns[index], kept)
         live = with_ancestors(known.parents, {*known.minor.nodes, *known.output.nodes})
         lifted = lift(self.columns[index], steps, at_document, live)
-        if lifted.steps != known.lifted.steps or lifted.at_document != known.lifted.at_document:
+        if lifted.at_document != known.lifted.at_document:
+            return None
+        # Branches without such a node are part of what is above them.
+        if any(lifted.steps[node] != known.lifted.steps[node] for node in live):
             return None
         return replace(known, lifted=lifted)
 
