@@ -4,17 +4,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := build/.installed
+AXE := build/axe/axe.min.js
 
-.PHONY: demo test test-all lint format docs site bench crash soak clean java
+.PHONY: demo axe test test-all lint format docs site bench crash soak clean java
 
 demo: java $(STAMP)
 	@$(BIN)/xscl demo
 
-test: java $(STAMP)
+test: java axe $(STAMP)
 	@$(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
 
 # The same tests with twenty times as many random examples, and those that take minutes by nature.
-test-all: java $(STAMP)
+test-all: java axe $(STAMP)
 	@XSCL_TESTS=thorough $(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
 
 lint: $(STAMP)
@@ -57,6 +58,13 @@ $(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "xscl needs Python 3.11 or later; this is $$($(PYTHON) --version).  Try: make PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
+
+# Pages are tested with axe-core where a browser is; without npm or the network that test is skipped.
+axe:
+	@if [ ! -f $(AXE) ] && command -v npm >/dev/null && command -v chromedriver >/dev/null; then \
+	 mkdir -p $(dir $(AXE)); \
+	 (cd $(dir $(AXE)) && npm pack --silent axe-core@4.14.1 && tar xzf axe-core-*.tgz --strip-components 1 package/axe.min.js \
+	 ) >/dev/null 2>&1 || echo "axe-core cannot be fetched; its test is skipped"; fi
 
 java:
 	@if [ -n "$$JAVA_HOME" ]; then java="$$JAVA_HOME/bin/java"; else java=java; fi; \

@@ -21,8 +21,10 @@ from console_pages import browser_client, checked, opened, page, part, text_of
 from http_service import SETTINGS, Running, running
 from lxml import etree
 
+from xscl.answers.deliveries import add_webhook
 from xscl.answers.marked_document import marked_document
 from xscl.base.types import Event, now_micros
+from xscl.catalog.subscriptions import add_feed
 from xscl.catalog.tokens import revoke_token
 from xscl.service.console_plots import bars, curve, sparkline
 
@@ -42,6 +44,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with opened(tmp_path_factory.mktemp("console") / "home") as found:
         engine = found.service.engine
         engine.register(QUERY, name="same_author")
+        add_webhook(engine.home, "shop", "same_author", "https://shop.example/hook", after=None)
+        add_feed(engine.home.catalog, "https://feed.example/a.xml", now=1, channel="S", interval=None, folder=None)
         engine.register(f"S//evil[./a = '{EVIL}']", name="hostile")
         engine.ingest(
             [
@@ -401,6 +405,17 @@ def type_into(browser: Any, id_: str, text: str) -> None:
     field.send_keys(text)
 
 
+def write(browser: Any, text: str) -> None:
+    """Write a text into the editor, in place of what is there."""
+    from selenium.webdriver.common.keys import Keys
+
+    editor = browser.find_element("css selector", ".cm-content")
+    editor.click()
+    editor.send_keys(Keys.CONTROL, "a")
+    # The end closes the names that are offered.
+    editor.send_keys(text, Keys.ESCAPE)
+
+
 def shot(browser: Any, name: str) -> None:
     """Keep a picture where ``XSCL_SCREENSHOTS`` says."""
     if folder := os.environ.get("XSCL_SCREENSHOTS"):
@@ -427,11 +442,11 @@ def test_a_query_from_its_first_word_to_its_sources(tmp_path: Path, browser: Any
         found.service.engine.ingest([Event("S", "old", 1, xml=BOOK.replace("Danny", "Other"))])
         browser.get(f"{found.address}/editor")
         type_into(browser, "name", "same_author")
-        type_into(browser, "text", QUERY.replace("x3 = x6", "x3 = x7"))
+        write(browser, QUERY.replace("x3 = x6", "x3 = x7"))
         told = wait(browser, "document.querySelector('#check .problem')?.innerText")
         assert "XSCL_UNBOUND_VARIABLE" in told and "line 1" in told
-        assert wait(browser, "document.querySelector('.under mark')?.textContent") == "x7"
-        assert browser.find_element("id", "text").get_attribute("aria-invalid") == "true"
+        assert wait(browser, "document.querySelector('.cm-lintRange-error')?.textContent") == "x7"
+        assert wait(browser, "document.querySelector('.cm-content').getAttribute('aria-invalid') == 'true'")
         shot(browser, "console-fault")
         # Mend it at its place.
         browser.find_element("css selector", "[data-goto]").click()
@@ -482,15 +497,64 @@ def test_a_query_from_its_first_word_to_its_sources(tmp_path: Path, browser: Any
                 assert browser.execute_script("return document.documentElement.scrollWidth") <= width, (path, width)
 
 
-@pytest.mark.skipif(not AXE.is_file(), reason="no axe-core in build/axe; .ci/run fetches it")
+def offered(browser: Any) -> list[str]:
+    script = "Array.from(document.querySelectorAll('.cm-completionLabel'), (each) => each.textContent)"
+    found = wait(browser, f"((found) => found.length ? found : null)({script})")
+    assert isinstance(found, list)
+    return found
+
+
+def test_the_editor_completes_what_occurs(service: Running, browser: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    browser.get(f"{service.address}/editor")
+    write(browser, "")
+    editor = browser.find_element("css selector", ".cm-content")
+    for begin, names in (
+        ("S", ["S"]),
+        ("S/", ["blog", "book", "book/author", "evil/a"]),
+        ("S//", ["author", "book", "title", "a"]),
+        ("S//book->x1[./title][./", ["author", "link", "title"]),
+        ("S//book->x1[./author->x2] FOLLOWED BY {", ["x1", "x2"]),
+        ("ticks->t[./", ["price", "sym"]),
+    ):
+        editor.send_keys(Keys.CONTROL, "a")
+        editor.send_keys(begin)
+        editor.send_keys(Keys.CONTROL, " ")
+        found = offered(browser)
+        assert set(names) <= set(found), begin
+        if begin.endswith("[./"):
+            assert set(names) == set(found), begin
+        editor.send_keys(Keys.ESCAPE)
+    editor.send_keys(Keys.CONTROL, "a")
+    editor.send_keys("S//book[./aut")
+    assert offered(browser) == ["author"]
+    time.sleep(0.1)  # CodeMirror takes no name in the first moment
+    editor.send_keys(Keys.ENTER)
+    assert wait(browser, "document.getElementById('text').value") == "S//book[./author"
+    # Chromium styles text that is typed over coloured text; the policy forbids that, and says so.
+    told = [each["message"] for each in browser.get_log("browser") if each["level"] == "SEVERE"]
+    assert [each for each in told if "Applying inline style" not in each] == []
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="no axe-core in build/axe; make axe fetches it where npm is")
 def test_no_page_keeps_people_out(service: Running, browser: Any) -> None:
     with browser_client(service) as client:
         [match] = client.get("/v1/queries/same_author/matches?limit=1").json()["matches"]
-    more = ("/queries/same_author", "/channels/S", "/document?channel=S&id=d1", "/login", f"/matches/{match['match']}")
+        template = client.get("/v1/queries/same_author").json()["template"]
+    more = (
+        "/queries/same_author",
+        "/channels/S",
+        "/document?channel=S&id=d1",
+        "/login",
+        f"/matches/{match['match']}",
+        "/feeds/feed?feed=feed.example",
+        f"/templates/{template}",
+        "/queries/none",
+    )
     for dark in (False, True):
         size(browser, 1280, dark=dark)
-        # Colours are those of these pages.
-        for path in (*PAGES, *more) if not dark else ("/", *more):
+        for path in (*PAGES, *more):
             browser.get(service.address + path)
             assert violations(browser) == [], (path, dark)
         browser.get(f"{service.address}/editor?like=same_author")
@@ -499,6 +563,10 @@ def test_no_page_keeps_people_out(service: Running, browser: Any) -> None:
             type_into(browser, f"document{number}", text)
         browser.find_element("css selector", "#trying ~ p button[formaction='/editor/try']").click()
         wait(browser, "document.querySelector('#trial .count')")
-        type_into(browser, "text", "S//book[")
+        write(browser, "S//book[")
         wait(browser, "document.querySelector('#check .problem')")
         assert violations(browser) == [], ("editor", dark)
+        write(browser, "S//book->x[./")
+        browser.switch_to.active_element.send_keys("t")
+        offered(browser)
+        assert violations(browser) == [], ("completion", dark)

@@ -3,6 +3,8 @@
 * ``ask_once``: A text is answered once from held events; the home registers nothing and is only read
 * ``cards``: A match as a card: a few lines that a person reads
 * ``channel_listing``: Rows of a listing of channels and their streams
+* ``channel_paths``: Paths of elements and attributes that occur in the latest documents of a channel, as queries write
+  them
 * ``channel_source``: The Spark data source ``xscl-channel``: events of a channel, for batches and streams
 * ``channel_views``: Channels as relations: their names in SQL, their columns, and the steps that show their events
 * ``combination_steps``: Steps of combinations of documents: their events, and facts of their members for matches

@@ -10,6 +10,7 @@ from fastapi import Query, Request
 from fastapi.responses import RedirectResponse, Response
 
 from xscl.answers.channel_listing import channel_rows
+from xscl.answers.channel_paths import channel_paths
 from xscl.answers.document_listing import latest_documents
 from xscl.answers.explain import CaseFacts, case_facts
 from xscl.base.errors import CatalogError, QueryError, XsclError
@@ -33,6 +34,8 @@ _CHANNELS = 100
 """Channels that are offered."""
 _NAMES = 60
 """Names of a channel that are offered."""
+_PATHS = 500
+"""Paths of a channel that are offered while one types."""
 _MINUTE = 60_000_000
 
 
@@ -95,6 +98,7 @@ def _page(
         "editor.html",
         values,
         status=status,
+        has_editor=True,
         name=form.get("name", ""),
         text=form.get("text", ""),
         samples=_samples(form),
@@ -124,6 +128,14 @@ def check(request: Request, form: Form, service: Running, holder: Reader) -> Res
     if is_part(request):
         return page(request, "part_check.html", checked=checked)
     return _page(request, service, form, checked=checked)
+
+
+@router.get("/editor/paths")
+def paths(
+    service: Running, holder: Reader, channel: Annotated[str, Query(max_length=200, description="A channel.")]
+) -> list[str]:
+    """List the paths that occur in a channel, for the completion of names."""
+    return [path for path, _ in channel_paths(service.home, channel, _PATHS)]
 
 
 @router.post("/editor/try")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -25,8 +26,9 @@ from xscl.service.problems import Refused, problem_of
 __all__ = ["Form", "is_part", "new_router", "page", "part", "problem_page", "router"]
 
 _HERE = Path(__file__).parent
+_POLICY = "Content-Security-Policy"
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    _POLICY: "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     # Without a referrer, browsers hide the origin of forms too.
     "Referrer-Policy": "same-origin",
@@ -84,13 +86,19 @@ def page(
     told: Mapping[str, object] = MappingProxyType({}),
     *,
     status: int = 200,
+    has_editor: bool = False,
     **values: object,
 ) -> HTMLResponse:
-    """Make a page of a template."""
+    """Make a page of a template; one with an editor allows the rules that the editor writes for its looks."""
     settings = request.app.state.service.settings
     common = {"holder": holder_of(request), "auth": settings.auth, "here": request.url.path}
+    headers = _HEADERS
+    if has_editor:
+        common["nonce"] = nonce = secrets.token_urlsafe(16)
+        policy = _HEADERS[_POLICY].replace("style-src 'self'", f"style-src 'self' 'nonce-{nonce}'")
+        headers = {**_HEADERS, _POLICY: policy}
     text = _templates.get_template(template).render({**common, **told, **values})
-    return HTMLResponse(text, status_code=status, headers=_HEADERS)
+    return HTMLResponse(text, status_code=status, headers=headers)
 
 
 def part(template: str, **values: object) -> str:

@@ -9,6 +9,7 @@ from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from xscl.answers.channel_listing import channel_rows
+from xscl.answers.channel_paths import channel_paths
 from xscl.answers.feed_listing import FeedFilter, feed_rows
 from xscl.answers.status import batch_rows, state_notes
 from xscl.answers.template_text import template_facts
@@ -75,6 +76,13 @@ def add_channel(new: NewChannel, service: Running, holder: Admin) -> dict[str, s
 def drop_channel(channel: Name, service: Running, holder: Admin) -> None:
     """Remove a channel or a stream that holds no events and that nothing reads."""
     service.engine.drop_channel(channel)
+
+
+@router.get("/channels/{channel}/paths", responses=problems(422))
+def paths(channel: Name, service: Running, holder: Reader, limit: Limit = 200) -> dict[str, Any]:
+    """List the paths that occur in the latest documents of a channel, the most frequent ones first."""
+    found = channel_paths(service.home, channel, limit)
+    return {"channel": channel, "paths": [{"path": path, "documents": count} for path, count in found]}
 
 
 @router.get("/feeds", responses=problems(422))

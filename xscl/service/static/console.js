@@ -1,4 +1,4 @@
-// What the console does beyond plain pages: live matches, insertion of names, and the mark of a fault in the editor.
+// What the console does beyond plain pages: live matches, and refusals in their places.
 "use strict";
 
 (() => {
@@ -22,60 +22,6 @@
     addEventListener("pagehide", () => source.close());
   }
 
-  function insert(text) {
-    const area = document.getElementById("text");
-    area.focus();
-    area.setRangeText(text, area.selectionStart, area.selectionEnd, "end");
-    area.dispatchEvent(new Event("input", { bubbles: true }));
-  }
-
-  function fault() {
-    return document.querySelector("#check .fault");
-  }
-
-  function mark() {
-    const area = document.getElementById("text");
-    const under = document.querySelector(".under");
-    if (!area || !under) return;
-    const found = fault();
-    area.setAttribute("aria-invalid", found ? "true" : "false");
-    under.replaceChildren();
-    if (found && found.dataset.end > found.dataset.start) {
-      // Places count characters as the service does, one for each code point.
-      const text = Array.from(area.value);
-      const [start, end] = [Number(found.dataset.start), Number(found.dataset.end)];
-      const place = document.createElement("mark");
-      place.textContent = text.slice(start, end).join("").trim() ? text.slice(start, end).join("") : "\u00a0";
-      under.append(text.slice(0, start).join(""), place, text.slice(end).join("") + "\n");
-      under.scrollTop = area.scrollTop;
-      under.scrollLeft = area.scrollLeft;
-    }
-  }
-
-  document.addEventListener("click", (event) => {
-    const offered = event.target.closest("[data-insert]");
-    if (offered) insert(offered.dataset.insert);
-    if (event.target.closest("[data-goto]") && fault()) {
-      const area = document.getElementById("text");
-      const units = (count) => Array.from(area.value).slice(0, count).join("").length;
-      area.focus();
-      area.setSelectionRange(units(Number(fault().dataset.start)), units(Number(fault().dataset.end)));
-    }
-  });
-  document.addEventListener("input", (event) => {
-    // The mark belongs to the text that was checked.
-    if (event.target.id === "text") document.querySelector(".under").replaceChildren();
-  });
-  document.addEventListener("scroll", (event) => {
-    if (event.target.id === "text") {
-      const under = document.querySelector(".under");
-      under.scrollTop = event.target.scrollTop;
-      under.scrollLeft = event.target.scrollLeft;
-    }
-  }, true);
-  document.addEventListener("htmx:afterSwap", (event) => {
-    if (event.target.id === "check") mark();
-  });
   // Refusals are parts of pages, too.
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.detail.xhr.status >= 400 && (event.detail.xhr.getResponseHeader("Content-Type") || "").startsWith("text/html")) {
@@ -87,5 +33,4 @@
     }
   });
   document.querySelectorAll("[data-stream]").forEach(follow);
-  mark();
 })();
