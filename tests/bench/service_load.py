@@ -155,7 +155,7 @@ def main() -> int:
             engine.register(HOT, name="hot")
         xscl = [sys.executable, "-m", "xscl"]
         target = f"http://127.0.0.1:{hook.server_address[1]}/"
-        added = [*xscl, "deliver", "add", "hook", "--query", "hot", "--url", target, "--allow-private"]
+        added = [*xscl, "deliver", "add", "hook", "--query", "hot", "--to", target, "--allow-private"]
         subprocess.run([*added, "--home", str(home)], check=True, stdout=subprocess.DEVNULL)
         command = [*xscl, "serve", "--no-auth", "--no-fetch", "--port", "0", "--home", str(home)]
         service = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

@@ -35,7 +35,7 @@ from xscl.store.home import Home, init_home, open_home
 from xscl.upkeep.archive_export import export_home
 from xscl.upkeep.archive_import import import_home
 
-SOON = DeliverySettings(retries=Retries(first_s=0.01, most_s=0.02), page=7, limits=FetchLimits(total_s=5), look_s=0.05)
+SOON = DeliverySettings(retries=Retries(first_s=0.01, most_s=0.02), page=7, limits=FetchLimits(total_s=5), look_s=0.05, apart_s=0)
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_a_file_is_no_link_to_another_place(tmp_path: Path) -> None:
 def test_what_a_target_does_not_take_is_given_up_and_sent_again(engine: Engine) -> None:
     push(engine, *range(101, 111))
     impatient = DeliverySettings(
-        retries=Retries(first_s=0.001, most_s=0.001, attempts=3), page=6, limits=SOON.limits, look_s=0.05
+        retries=Retries(first_s=0.001, most_s=0.001, attempts=3), page=6, limits=SOON.limits, look_s=0.05, apart_s=0
     )
     with hook_server(lambda number: 500) as hooks:
         add_webhook(engine.home, "shop", "high", hooks.url, after="start", private=True)
@@ -299,13 +299,17 @@ def test_a_query_without_matches_costs_no_writing(engine: Engine) -> None:
 
 def test_pauses_grow_to_a_most_and_end_after_a_day() -> None:
     retries = Retries()
-    assert [retries.pause_s(failures, 1.0) for failures in (1, 2, 5, 12, 13, 40)] == [1, 2, 16, 2048, 3600, 3600]
-    assert retries.pause_s(5, 0.0) == 8
+    assert [retries.pause_s(failures, 0, 1.0) for failures in (1, 2, 3, 4, 40)] == [0.5, 1, 2, 2, 2]
+    assert [retries.pause_s(40, failing_s, 1.0) for failing_s in (7, 60, 3_600, 86_400)] == [2, 15, 900, 3_600]
+    assert retries.pause_s(9, 60, 0.0) == 7.5
     delivery = Delivery("d", "q", "web", "https://a.example/", "c1", 0, failures=3, failing=1_000_000)
     assert not retries.is_last(delivery, 1_000_000 + 86_399 * 1_000_000)
     assert retries.is_last(delivery, 1_000_000 + 86_400 * 1_000_000)
-    waited = sum(retries.pause_s(failures, 0.5) for failures in range(1, 40))
-    assert 86_400 * 0.7 < waited < 86_400 * 1.2
+    waited, failures = 0.0, 0
+    while waited < 86_400:
+        failures += 1
+        waited += retries.pause_s(failures, waited, 0.5)
+    assert failures < retries.attempts
 
 
 def test_a_signature_that_others_compute() -> None:

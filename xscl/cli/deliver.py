@@ -24,7 +24,8 @@ def deliver_add(
     name: str,
     query: Annotated[str, typer.Option("--query", help="Query whose matches are delivered.")],
     url: Annotated[
-        str | None, typer.Option("--url", help="Address of the web that takes them: requests with lines of JSON.")
+        str | None,
+        typer.Option("--to", metavar="URL", help="Address of the web that takes them: requests with lines of JSON."),
     ] = None,
     file: Annotated[
         Path | None, typer.Option("--file", metavar="DIR", help="Folder of the files that they are written to.")
@@ -46,13 +47,13 @@ def deliver_add(
 
     Of an address, the key that signs the requests is printed, once.
 
-    Example: xscl deliver add shop --query cheap --url https://shop.example/hooks/xscl
+    Example: xscl deliver add shop --query cheap --to https://shop.example/hooks/xscl
     xscl deliver add archive --query cheap --file /var/lib/matches --after start
     """
     from xscl.answers.deliveries import add_files, add_webhook
 
     if (url is None) == (file is None):
-        raise typer.BadParameter("give one of them", param_hint="--url, --file")
+        raise typer.BadParameter("give one of them", param_hint="--to, --file")
     home = at.open()
     if file is not None:
         add_files(home, name, query, file, after=after, most_bytes=rotate * _MIB)
@@ -76,7 +77,7 @@ def deliver_list(at: HomeOptions, printing: Printing) -> None:
         delivery_rows(at.open()), DELIVERY_COLUMNS, printing.chosen(), short=short, notes=["next_attempt", "problem"]
     )
     if not shown:
-        say("no deliveries; 'xscl deliver add NAME --query QUERY --url URL' makes one")
+        say("no deliveries; 'xscl deliver add NAME --query QUERY --to URL' makes one")
 
 
 @command(deliver_app, "drop")

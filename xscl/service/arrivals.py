@@ -21,7 +21,7 @@ __all__ = ["Arrivals"]
 
 _EVENTS, _BYTES = 10_000, 32 * 1024 * 1024
 """Events and bytes of one transaction, unless a single push has more."""
-_REST, _REST_S = 3.0, 0.05
+_REST, _REST_S = 3.0, 0.1
 """Rest behind a transaction of several pushes, in which others gather: a multiple of its time, and seconds at most."""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
@@ -69,7 +70,7 @@ class Deliverer:
         """Deliveries for which a look came while they were going on."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = asyncio.Event()
-        self._is_ending = False
+        self._ending = asyncio.Event()
         self._begun = threading.Event()
         self._thread = threading.Thread(target=self._main, name="xscl-deliverer", daemon=True)
 
@@ -80,15 +81,18 @@ class Deliverer:
 
     def wake(self) -> None:
         """Have matches delivered that were committed now; may be called by any thread."""
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._changed.set)
+        self._set(self._changed)
 
     def stop(self) -> None:
         """End behind the requests that are under way."""
-        self._is_ending = True
         if self._thread.is_alive():
+            self._set(self._ending)
             self.wake()
             self._thread.join(timeout=self._settings.limits.total_s)
+
+    def _set(self, event: asyncio.Event) -> None:
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(event.set)
 
     def place(self, delivery: Delivery) -> str:
         """Return the cursor behind which something may be for a delivery; may be called by any thread."""
@@ -107,7 +111,7 @@ class Deliverer:
         agent = user_agent(VERSION, self._settings.contact)
         async with Fetcher(agent, limits=self._settings.limits, allow_private=private_allowed()) as fetcher:
             sender = Sender(self._home, self._settings, fetcher, self._done)
-            while not self._is_ending:
+            while not self._ending.is_set():
                 self._changed.clear()
                 pause_s = self._settings.look_s
                 try:
@@ -115,10 +119,8 @@ class Deliverer:
                     pause_s = self._look(sender, state)
                 except XsclError as error:
                     tell(f"deliveries: {error}")
-                try:
-                    await asyncio.wait_for(self._changed.wait(), pause_s)
-                except TimeoutError:
-                    continue
+                await _pause(self._ending, self._settings.apart_s)
+                await _pause(self._changed, pause_s - self._settings.apart_s)
             await asyncio.gather(*self._running.values(), return_exceptions=True)
 
     def _look(self, sender: Sender, state: _State) -> float:
@@ -141,7 +143,7 @@ class Deliverer:
     async def _go_on(self, sender: Sender, delivery: Delivery, repeated: bool) -> None:
         if repeated:
             delivery = await sender.send_again(delivery)
-        done = await sender.go_on(delivery, self.place(delivery), lambda: self._is_ending)
+        done = await sender.go_on(delivery, self.place(delivery), self._ending.is_set)
         if done is None:
             # A pause has begun, which the next look has to know.
             self._missed.add(delivery.name)
@@ -159,6 +161,13 @@ class Deliverer:
         if name in self._missed:
             self._missed.discard(name)
             self._changed.set()
+
+
+async def _pause(event: asyncio.Event, seconds: float) -> None:
+    """Wait until an event comes, for so many seconds at most."""
+    if seconds > 0:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(event.wait(), seconds)
 
 
 def _read_state(connection: Connection) -> _State:

@@ -41,11 +41,13 @@ class DeliverySettings:
     """Settings of all deliveries."""
 
     retries: Retries = field(default_factory=Retries)
-    page: int = 200
+    page: int = 1_000
     """Matches of a page."""
-    page_bytes: int = 1 << 20
+    page_bytes: int = 4 << 20
     """Bytes of a page, unless its first match has more."""
     limits: FetchLimits = field(default_factory=FetchLimits)
+    apart_s: float = 0.5
+    """Time between two looks at least, so that a page is worth its cost."""
     look_s: float = 5.0
     """Time between two looks for deliveries that were added, dropped or set back."""
     contact: str | None = None
@@ -154,7 +156,9 @@ class Sender:
             self._write(give_up, delivery, letter)
             self._done("given_up", len(page.ids))
             return
-        pause_s = max(retries.pause_s(delivery.failures + 1, self._chance()), min(failure.wait_s, retries.most_s))
+        failing_s = 0.0 if delivery.failing is None else (now - delivery.failing) / _SECOND
+        pause_s = retries.pause_s(delivery.failures + 1, failing_s, self._chance())
+        pause_s = max(pause_s, min(failure.wait_s, retries.most_s))
         self._write(note_failure, delivery, failure.problem, now=now, due=now + int(pause_s * _SECOND))
 
     def _write(self, change: Callable[..., T], *args: object, **kwargs: object) -> T:

@@ -27,17 +27,22 @@ _SECOND = 1_000_000
 class Retries:
     """Pauses between attempts, and how many there are; times in seconds."""
 
-    first_s: float = 1.0
-    """Pause after the first failure; each further one is twice as long."""
+    first_s: float = 0.5
+    """Pause after the first failure; each further one is twice as long, as far as the others allow."""
+    soon_s: float = 2.0
+    """Longest pause at first: a target that fails now and then is not left alone for long."""
     most_s: float = 3_600.0
-    attempts: int = 40
+    attempts: int = 100
     """Attempts after which matches are given up."""
     within_s: float = 86_400.0
     """Time after the first failure after which they are given up, too."""
 
-    def pause_s(self, failures: int, chance: float) -> float:
-        """Return the pause behind so many failures, between half of it and all of it by chance (0 to 1)."""
-        whole = min(self.most_s, self.first_s * 2.0 ** min(failures - 1, 40))
+    def pause_s(self, failures: int, failing_s: float, chance: float) -> float:
+        """Return the pause behind so many failures, between half of it and all of it by chance (0 to 1).
+
+        A pause is at most a quarter of the time ``failing_s`` since the first failure, once that is longer.
+        """
+        whole = min(self.first_s * 2.0 ** min(failures - 1, 40), max(self.soon_s, failing_s / 4), self.most_s)
         return float(whole * (0.5 + chance / 2))
 
     def is_last(self, delivery: Delivery, now: int) -> bool:
