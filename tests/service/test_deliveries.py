@@ -35,7 +35,9 @@ from xscl.store.home import Home, init_home, open_home
 from xscl.upkeep.archive_export import export_home
 from xscl.upkeep.archive_import import import_home
 
-SOON = DeliverySettings(retries=Retries(first_s=0.01, most_s=0.02), page=7, limits=FetchLimits(total_s=5), look_s=0.05, apart_s=0)
+SOON = DeliverySettings(
+    retries=Retries(first_s=0.01, most_s=0.02), page=7, limits=FetchLimits(total_s=5), look_s=0.05, apart_s=0
+)
 
 
 @pytest.fixture

@@ -66,6 +66,7 @@ def make_app(service: Service, log: Callable[[str], None]) -> FastAPI:
     app.state.service = service
     app.add_middleware(Gate, service=service, log=log)
     add_handlers(app)
+    app.router.routes.append(events_api.DocumentRoute())
     for router in _ROUTERS:
         app.include_router(router)
     _describe_problems(app)

@@ -13,6 +13,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 from xscl.base.errors import SourceError
 from xscl.base.types import Event
@@ -23,14 +28,18 @@ from xscl.ingest.event_file import read_event_lines
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Noted, Record, Rejected, rejected
 from xscl.intake.pushes import Pushed
+from xscl.service.access import needs
 from xscl.service.calls import Name, Running, Writer, problems
 from xscl.service.problems import Refused
 from xscl.service.runtime import Service
 
-__all__ = ["router"]
+__all__ = ["DocumentRoute", "router"]
 
 router = APIRouter(tags=["events"])
 
+_PATH = "/v1/channels/{channel}/events"
+_SHORT = 100
+"""Bytes of a path, and of parameters, that are within all limits, however they are written."""
 _SMALL = 64 * 1024
 """Bodies up to this size are read where requests are served; larger ones in a thread."""
 _SHOWN = 1_000
@@ -40,6 +49,7 @@ _PROCESS, _PUSHES = uuid.uuid4().hex[:20], count()
 _XML = ("application/xml", "text/xml")
 _LINES = ("application/x-ndjson", "application/jsonl", "application/json")
 _CSV = "text/csv"
+_may_write = needs("write")
 
 
 class RejectedEvent(BaseModel):
@@ -74,7 +84,7 @@ _BODIES: dict[str, Any] = {
 
 
 @router.post(
-    "/v1/channels/{channel}/events",
+    _PATH,
     status_code=202,
     response_model=Taken,
     responses=problems(400, 413, 415, 422),
@@ -98,22 +108,17 @@ async def push(
     The answer comes once the events are kept.  Documents without an id get one made of their content; rows without one
     get one made of the Idempotency-Key and their line, so a push that is repeated with its key adds nothing.
     """
-    kind = (request.headers.get("content-type") or "").partition(";")[0].strip().lower()
+    kind = _kind(request.headers)
     packed = request.headers.get("content-encoding", "identity")
     if packed != "identity":
         raise Refused(415, "XSCL_MEDIA_TYPE", f"the body is packed ({packed})", hint="send it as it is")
     body = await request.body()
     # Names what the push brought, in ids of rows and in the relation ``rejected``.
-    source = f"push-{_PROCESS}{next(_PUSHES):012x}"
+    source = _new_name()
     if idempotency_key is not None:
         source = f"push-{digest_text(holder.name, channel, idempotency_key)}"
-    if kind in _XML or kind.endswith("+xml"):
-        event = Event(channel, id, _time(ts), xml=body, source=source)
-        pushed = await _pushed(service, [event], len(body))
-        if pushed.rejected:
-            first = pushed.rejected[0]
-            raise Refused(422, first.condition, first.message)
-        return _taken(pushed)
+    if _is_xml(kind):
+        return await _take_document(service, Event(channel, id, _time(ts), xml=body, source=source))
     if kind in _LINES:
         if id is not None or ts is not None:
             raise Refused(400, "XSCL_BAD_OPTION", "id and ts of events stand in their lines")
@@ -130,6 +135,70 @@ async def push(
         f"the body is {kind or 'of no type'}",
         hint=f"Content-Type: {_XML[0]}, {_LINES[0]} or {_CSV}",
     )
+
+
+_ROUTE = router.routes[-1]
+
+
+class DocumentRoute(Route):
+    """Short way of single documents: the same call, without the work that its other forms need.
+
+    A request that has anything but a body of XML and plain values of ``id`` and ``ts`` goes the other way.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(_PATH, _push_document, methods=["POST"], include_in_schema=False)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Tell whether a request goes this way."""
+        match, found = super().matches(scope)
+        return (match, found) if match is Match.FULL and _is_plain(scope) else (Match.NONE, {})
+
+
+def _is_plain(scope: Scope) -> bool:
+    if len(scope["path"]) > _SHORT or len(scope["query_string"]) > _SHORT:
+        return False
+    headers = Headers(scope=scope)
+    if not _is_xml(_kind(headers)) or "content-encoding" in headers or "idempotency-key" in headers:
+        return False
+    names = [each.partition(b"=")[0] for each in scope["query_string"].split(b"&") if each]
+    return names in ([], [b"id"], [b"ts"], [b"id", b"ts"], [b"ts", b"id"])
+
+
+async def _push_document(request: Request) -> Response:
+    await _may_write(request)
+    request.scope["route"] = _ROUTE
+    given = request.query_params
+    channel, id, ts = request.path_params["channel"], given.get("id"), given.get("ts")
+    try:
+        body = await request.body()
+    except ClientDisconnect:
+        raise Refused(400, "XSCL_BAD_REQUEST", "the body ended before its end") from None
+    event = Event(channel, id, _time(ts), xml=body, source=_new_name())
+    taken = await _take_document(request.app.state.service, event)
+    return Response(taken.model_dump_json(), status_code=202, media_type="application/json")
+
+
+async def _take_document(service: Service, event: Event) -> Taken:
+    assert isinstance(event.xml, bytes)
+    pushed = await _pushed(service, [event], len(event.xml))
+    if pushed.rejected:
+        first = pushed.rejected[0]
+        raise Refused(422, first.condition, first.message)
+    return _taken(pushed)
+
+
+def _kind(headers: Headers) -> str:
+    """Return the media type of a body."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _is_xml(kind: str) -> bool:
+    return kind in _XML or kind.endswith("+xml")
+
+
+def _new_name() -> str:
+    return f"push-{_PROCESS}{next(_PUSHES):012x}"
 
 
 def _time(text: str | None) -> str | Decimal | None:
