@@ -10,6 +10,7 @@ Modules in reading order:
 * ``template``: templates, instances and groups
 * ``relations``: the relations that statements speak of
 * ``sql``: the thesis' conjunctive query of a template, for people and for tests
+* ``sql_dialects``: statements of templates as texts of Spark SQL, SQLite and DuckDB
 * ``picture``: templates drawn, and their query in Datalog
 * ``members``: the streams of its channel that a document belongs to, and the blocks that see it
 * ``links``: the parts of an instance that speak of two of its blocks

@@ -6,59 +6,39 @@ equal to these statements, which run unchanged on Spark SQL and on SQLite.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, FromClause, Select, and_, case, false, not_, or_, select, true
-from sqlalchemy.engine.default import DefaultDialect
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    CompoundSelect,
+    FromClause,
+    Select,
+    and_,
+    case,
+    false,
+    literal,
+    not_,
+    null,
+    or_,
+    select,
+    true,
+    union_all,
+)
 from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import IdentifierPreparer, SQLCompiler
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.elements import Null
 from sqlalchemy.sql.functions import GenericFunction
 from sqlalchemy.sql.selectable import NamedFromClause
 
-from xscl.base.docids import PUBLISHED, SERIAL_BITS, place_words
+from xscl.base.docids import PUBLISHED, SERIAL_BITS
+from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.graph import MIRRORED
-from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, R_GUARD, R_MEMBER, rt_table
+from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, R_GUARD, R_MEMBER, SUBSCRIBED, rt_table
 from xscl.templates.template import Template
 
-__all__ = ["SparkDialect", "cq_statement", "spark_text"]
-
-
-class _BacktickPreparer(IdentifierPreparer):
-    def __init__(self, dialect: DefaultDialect) -> None:
-        super().__init__(dialect, initial_quote="`", escape_quote="`")
-
-
-class SparkDialect(DefaultDialect):
-    """Enough of Spark SQL to print a SELECT."""
-
-    name = "spark"
-    supports_native_boolean = True
-    preparer: type[IdentifierPreparer] = _BacktickPreparer
-    supports_statement_cache = True
-
-
-def spark_text(statement: Select[tuple[object, ...]]) -> str:
-    """Return the statement as Spark SQL, with its constants written out, a line for every relation and every
-    condition.
-    """
-    text = str(statement.compile(dialect=SparkDialect(), compile_kwargs={"literal_binds": True}))
-    relations, where, conditions = text.replace(" \n", "\n").partition("\nWHERE ")
-    relations = relations.replace(" LEFT OUTER JOIN ", "\n  LEFT JOIN ").replace(" JOIN ", "\n  JOIN ")
-    relations = relations.replace("LEFT\n  JOIN", "LEFT JOIN")
-    return place_words(relations + where + "\n  AND ".join(_conjuncts(conditions)))
-
-
-def _conjuncts(text: str) -> Iterator[str]:
-    """Iterate over the parts of a condition between the ANDs that stand in no parentheses."""
-    part: list[str] = []
-    depth = 0
-    for piece in text.split(" AND "):
-        part.append(piece)
-        depth += piece.count("(") - piece.count(")")
-        if depth == 0:
-            yield " AND ".join(part)
-            part = []
+__all__ = ["cq_statement", "query_statement"]
 
 
 def cq_statement(
@@ -71,26 +51,85 @@ def cq_statement(
     ``streams`` it is for queries and documents that know none, without ``exchanges`` for queries whose R_T has no
     ``exchange_i_j``, without ``guards`` for queries that have none.
     """
-    found = _Matched(template, streams, guards, "")
-    statement = select(
-        found.rt.c.qid,
-        found.rt.c.case,
-        *(doc.c.docid.label(f"docid{i}") for i, doc in enumerate(found.docs, start=1)),
-        *(found.query.nodes[place].label(f"node{place + 1}") for place in range(template.width)),
-    )
+    found = _Matched(template, rt_table(template).alias("rt"), streams, guards, "")
     conditions = found.conditions
     if exchanges and template.block_count > 1:
-        conditions.append(not_(_exchanged(template, streams, guards, found)))
-    return statement.select_from(found.query.source).distinct().where(and_(*conditions))
+        other = _Matched(template, rt_table(template).alias("rtx"), streams, guards, "x")
+        conditions.append(not_(_exchanged(found, other, streams)))
+    return found.select().where(and_(*conditions))
+
+
+def query_statement(
+    template: Template, rows: Sequence[Mapping[str, object]]
+) -> Select[tuple[object, ...]] | CompoundSelect[tuple[object, ...]]:
+    """CQ_T for one query, whose rows of ``rt_<template>`` are given: their constants stand in place of the relation.
+
+    A case is a SELECT of its own, and conditions that its constants settle are left out.
+    """
+    cases = []
+    for row in rows:
+        found = _Matched(template, _Constants(template, row), True, True, "")
+        conditions = found.conditions
+        if any(row[name] for name in row if name.startswith("exchange_")):
+            others = (_Matched(template, _Constants(template, each), True, True, "x") for each in rows)
+            conditions += [not_(_exchanged(found, other, True)) for other in others]
+        cases.append(found.select().where(and_(*conditions)))
+    return cases[0] if len(cases) == 1 else union_all(*cases)
+
+
+class _Columns(Protocol):
+    """A row of R_T: a relation that is joined, or the constants of one query."""
+
+    @property
+    def c(self) -> Any:
+        """Columns by their names."""
+
+
+class _Constants:
+    """A row of R_T as constants."""
+
+    def __init__(self, template: Template, row: Mapping[str, object]) -> None:
+        columns = rt_table(template).columns
+        self.c: dict[str, ColumnElement[Any]] = {
+            column.name: null() if row[column.name] is None else literal(row[column.name], column.type)
+            for column in columns
+        }
+
+
+_UNKNOWN = object()
+"""Value of a column of a relation."""
+
+
+def _value(column: ColumnElement[Any]) -> object:
+    """Return the value of a constant."""
+    if isinstance(column, Null):
+        return None
+    return column.value if isinstance(column, BindParameter) else _UNKNOWN
+
+
+def _decided(holds: bool) -> ColumnElement[bool]:
+    return true() if holds else false()
+
+
+def _is(column: ColumnElement[Any], constant: object) -> ColumnElement[bool]:
+    """Compare a column of R_T with a constant; what is known already is decided here."""
+    value = _value(column)
+    return column == constant if value is _UNKNOWN else _decided(value == constant)
+
+
+def _is_null(column: ColumnElement[Any]) -> ColumnElement[bool]:
+    value = _value(column)
+    return column.is_(None) if value is _UNKNOWN else _decided(value is None)
 
 
 class _Matched:
     """The relations of a template's matches joined, and their conditions, whatever ``exchange_i_j`` says."""
 
-    def __init__(self, template: Template, streams: bool, guards: bool, mark: str) -> None:
+    def __init__(self, template: Template, rt: _Columns, streams: bool, guards: bool, mark: str) -> None:
         """``mark`` ends the names of relations, so that they may stand in one statement with others."""
-        self.rt = rt = rt_table(template).alias(f"rt{mark}")
-        self.query = query = _Conjunction(rt)
+        self.template = template
+        self.rt = rt
+        self.query = query = _Conjunction(rt if isinstance(rt, FromClause) else None)
         # R_T first, then the first block, then along the value joins: every relation is entered with something bound,
         # which matters to engines that join in the written order.
         _bind_block(query, rt, template, 0, mark)
@@ -112,17 +151,32 @@ class _Matched:
         members = [R_MEMBER.alias(f"m{block + 1}{mark}") for block in range(template.block_count)]
         for block, doc in enumerate(docs):
             query.join(doc, [], block, [])
-        self.conditions = _document_conditions(template, rt, docs)
+        self.conditions = [*query.conditions, *_document_conditions(template, rt, docs)]
         for block, (doc, member) in enumerate(zip(docs, members, strict=True), start=1) if streams else ():
             stream = rt.c[f"stream{block}"]
+            if _value(stream) is None:
+                self.conditions.append(doc.c.whole == true())
+                continue
             of_stream = and_(member.c.docid == doc.c.docid, member.c.stream == stream)
-            query.source = query.source.join(member, of_stream, isouter=True)
-            self.conditions.append(or_(member.c.docid.is_not(None), and_(stream.is_(None), doc.c.whole == true())))
+            query.left_join(member, of_stream)
+            self.conditions.append(or_(member.c.docid.is_not(None), and_(_is_null(stream), doc.c.whole == true())))
         for block, doc in enumerate(docs, start=1) if guards else ():
             held, guard = R_GUARD.alias(f"g{block}{mark}"), rt.c[f"guard{block}"]
+            if _value(guard) is None:
+                continue
             satisfied = and_(held.c.docid == doc.c.docid, held.c.guard == guard)
-            query.source = query.source.join(held, satisfied, isouter=True)
-            self.conditions.append(or_(guard.is_(None), held.c.docid.is_not(None)))
+            query.left_join(held, satisfied)
+            self.conditions.append(or_(_is_null(guard), held.c.docid.is_not(None)))
+
+    def select(self) -> Select[tuple[object, ...]]:
+        """Select the query, the case, and the documents and nodes that match."""
+        statement = select(
+            self.rt.c["qid"].label("qid"),
+            self.rt.c["case"].label("case"),
+            *(doc.c.docid.label(f"docid{i}") for i, doc in enumerate(self.docs, start=1)),
+            *(self.query.nodes[place].label(f"node{place + 1}") for place in range(self.template.width)),
+        )
+        return statement.select_from(self.query.joined).distinct()
 
 
 class _Greatest(GenericFunction[int]):
@@ -137,14 +191,13 @@ def _greatest_on_sqlite(element: _Greatest, compiler: SQLCompiler, **options: An
     return f"max({compiler.process(element.clauses, **options)})"
 
 
-def _exchanged(template: Template, streams: bool, guards: bool, found: _Matched) -> ColumnElement[bool]:
+def _exchanged(found: _Matched, other: _Matched, streams: bool) -> ColumnElement[bool]:
     """Tell whether the query matches with two neighbouring members exchanged, and that match is complete before this
     one.
 
     Where both are complete with one document, the match whose left member is first counts as the earlier one.
     Without streams both have the same documents.
     """
-    other = _Matched(template, streams, guards, "x")
     last, other_last = (_Greatest(*(_place(doc.c.docid) for doc in docs)) for docs in (found.docs, other.docs))
     ways = []
     for i in range(len(found.docs) - 1):
@@ -153,7 +206,7 @@ def _exchanged(template: Template, streams: bool, guards: bool, found: _Matched)
         right_first = not_(_is_first(found.docs[i], found.docs[i + 1]))
         ways.append(
             and_(
-                found.rt.c[f"exchange_{i + 1}_{i + 2}"] == true(),
+                _is(found.rt.c[f"exchange_{i + 1}_{i + 2}"], True),
                 or_(other_last < last, and_(other_last == last, right_first)) if streams else right_first,
                 *(
                     and_(mine.c.channel == theirs.c.channel, mine.c.id == theirs.c.id)
@@ -161,10 +214,13 @@ def _exchanged(template: Template, streams: bool, guards: bool, found: _Matched)
                 ),
             )
         )
-    inner = select(other.rt.c.qid).select_from(other.query.source)
+    same = true() if isinstance(other.rt, _Constants) else other.rt.c["qid"] == found.rt.c["qid"]
+    outer = [found.rt] if isinstance(found.rt, FromClause) else []
     return (
-        inner.where(and_(other.rt.c.qid == found.rt.c.qid, or_(*ways), *other.conditions))
-        .correlate(found.query.source, found.rt, *found.docs)
+        select(other.rt.c["qid"])
+        .select_from(other.query.joined)
+        .where(and_(same, or_(*ways), *other.conditions))
+        .correlate(found.query.joined, *outer, *found.docs)
         .exists()
     )
 
@@ -172,10 +228,22 @@ def _exchanged(template: Template, streams: bool, guards: bool, found: _Matched)
 class _Conjunction:
     """A chain of joins that remembers which column each document and each meta-variable was first bound to."""
 
-    def __init__(self, first: FromClause) -> None:
-        self.source = first
+    def __init__(self, first: FromClause | None) -> None:
+        self._source = first
+        self.conditions: list[ColumnElement[bool]] = []
+        """Conditions of a first relation, which is joined with nothing."""
         self.docids: dict[int, ColumnElement[int]] = {}
         self.nodes: dict[int, ColumnElement[int]] = {}
+
+    @property
+    def joined(self) -> FromClause:
+        """Relations that were joined so far."""
+        assert self._source is not None
+        return self._source
+
+    def left_join(self, relation: NamedFromClause, on: ColumnElement[bool]) -> None:
+        """Join a relation that need not have a row."""
+        self._source = self.joined.join(relation, on, isouter=True)
 
     def join(
         self,
@@ -192,7 +260,11 @@ class _Conjunction:
             known = self.nodes.setdefault(place, column)
             if known is not column:
                 on = [*on, column == known]
-        self.source = self.source.join(relation, and_(true(), *on))
+        if self._source is None:
+            self._source = relation
+            self.conditions += on
+        else:
+            self._source = self._source.join(relation, and_(true(), *on))
 
 
 def _reachable_order(template: Template) -> list[int]:
@@ -209,27 +281,36 @@ def _reachable_order(template: Template) -> list[int]:
     return found
 
 
-def _comparison(rt: FromClause, edge: int, kind: str, left: FromClause, right: FromClause) -> ColumnElement[bool]:
+def _comparison(rt: _Columns, edge: int, kind: str, left: FromClause, right: FromClause) -> ColumnElement[bool]:
     """Return what a value join asks of two rows of R_doc; numbers are compared as doubles."""
     if kind == "EQ":
         return left.c.strval == right.c.strval
     if kind == "NE":
         return left.c.strval != right.c.strval
     f, add, op, alone = (rt.c[f"{name}_{edge}"] for name in ("f", "add", "op", "alone"))
-    of_numbers = rt.c[f"fn_l_{edge}"].like("number%")
+    fn = rt.c[f"fn_l_{edge}"]
+    of_numbers = fn.like("number%") if _value(fn) is _UNKNOWN else _decided(str(_value(fn)).startswith("number"))
     numbers = or_(
         *(
-            and_(alone == side, op == name, one.c.num.bool_op(name)(f * other.c.num + add))
+            and_(_is(alone, side), _is(op, name), one.c.num.bool_op(name)(_line(f, add, other.c.num)))
             for side, one, other in (("l", left, right), ("r", right, left))
             for name in MIRRORED
         )
     )
     # Without arithmetic the left side stands alone.
-    strings = or_(*(and_(op == name, left.c.strval.bool_op(name)(right.c.strval)) for name in ("<", "<=", ">", ">=")))
+    strings = or_(
+        *(and_(_is(op, name), left.c.strval.bool_op(name)(right.c.strval)) for name in ("<", "<=", ">", ">="))
+    )
     return or_(and_(of_numbers, numbers), and_(not_(of_numbers), strings))
 
 
-def _bind_block(query: _Conjunction, rt: FromClause, template: Template, block: int, mark: str) -> None:
+def _line(f: ColumnElement[Any], add: ColumnElement[Any], number: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return ``f * number + add``."""
+    multiple = number if _value(f) == 1.0 else f * number
+    return multiple if _value(add) == 0.0 else multiple + add
+
+
+def _bind_block(query: _Conjunction, rt: _Columns, template: Template, block: int, mark: str) -> None:
     """Return the structural facts of one block; a block of one variable v has rows (v, v, n, n)."""
     places = [place for place in range(template.width) if template.blocks[place] == block]
     edges = [(template.parents[place], place) for place in places if template.parents[place] >= 0]
@@ -239,20 +320,23 @@ def _bind_block(query: _Conjunction, rt: FromClause, template: Template, block: 
         query.join(fact, on, block, [(upper, fact.c.node1), (lower, fact.c.node2)])
 
 
-def _document_conditions(template: Template, rt: FromClause, docs: Sequence[FromClause]) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = [_place(doc.c.docid) > rt.c.sees_from for doc in docs]
-    conditions += [or_(rt.c.ts_from.is_(None), doc.c.ts >= rt.c.ts_from) for doc in docs]
+def _document_conditions(template: Template, rt: _Columns, docs: Sequence[FromClause]) -> list[ColumnElement[bool]]:
+    sees_from, ts_from = (rt.c[name] for name in SUBSCRIBED)
+    conditions: list[ColumnElement[bool]] = [_place(doc.c.docid) > sees_from for doc in docs]
+    if _value(ts_from) is not None:
+        conditions += [or_(_is_null(ts_from), doc.c.ts >= ts_from) for doc in docs]
     if template.block_count > 1:
         conditions += [doc.c.late == false() for doc in docs]
     for i, j in template.pairs:
         a, b = docs[i - 1], docs[j - 1]
-        difference = b.c.ts - a.c.ts
+        difference, once = b.c.ts - a.c.ts, rt.c[f"once_{i}_{j}"]
+        low, high = rt.c[f"lo_{i}_{j}"], rt.c[f"hi_{i}_{j}"]
         first = _is_first(a, b)
         conditions += [
             a.c.item != b.c.item,
-            difference >= rt.c[f"lo_{i}_{j}"],
-            difference <= rt.c[f"hi_{i}_{j}"],
-            or_(rt.c[f"once_{i}_{j}"] == 0, and_(rt.c[f"once_{i}_{j}"] == 1, first), _is_last(rt, i, j, first)),
+            true() if _value(low) == -UNBOUNDED else difference >= low,
+            true() if _value(high) == UNBOUNDED else difference <= high,
+            or_(_is(once, 0), and_(_is(once, 1), first), and_(_is(once, -1), not_(first))),
         ]
     return conditions
 
@@ -272,7 +356,3 @@ def _place(docid: ColumnElement[int]) -> ColumnElement[int]:
     """``places.place_of`` of a column."""
     published = (docid - PUBLISHED).self_group().bitwise_rshift(SERIAL_BITS)
     return case((docid >= PUBLISHED, published), else_=docid)
-
-
-def _is_last(rt: FromClause, i: int, j: int, first: ColumnElement[bool]) -> ColumnElement[bool]:
-    return and_(rt.c[f"once_{i}_{j}"] == -1, not_(first))

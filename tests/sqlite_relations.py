@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 
+import pytest
 import sqlalchemy as sa
 from local_engine import UnitsEngine
 
@@ -22,7 +23,8 @@ from xscl.templates.relations import (
     rt_table,
     var_name,
 )
-from xscl.templates.sql import cq_statement
+from xscl.templates.sql import cq_statement, query_statement
+from xscl.templates.sql_dialects import Dialect, statement_text
 
 
 def load(engine: UnitsEngine) -> sa.Engine:
@@ -95,9 +97,16 @@ _EVERYTHING: Sees = (-1, None)
 
 
 def statement_rows(
-    database: sa.Engine, queries: Mapping[str, CompiledQuery], sees: Mapping[str, Sees] | None = None
+    database: sa.Engine,
+    queries: Mapping[str, CompiledQuery],
+    sees: Mapping[str, Sees] | None = None,
+    *,
+    own: bool = False,
 ) -> dict[str, set[tuple[object, ...]]]:
-    """R_out of every query, by one statement per template; queries that ``sees`` does not name see everything."""
+    """R_out of every query, by one statement per template; queries that ``sees`` does not name see everything.
+
+    ``own``: statements of single queries must find the same, here and on DuckDB.
+    """
     found: dict[str, set[tuple[object, ...]]] = {name: set() for name in queries}
     templates = {c.template.id: c.template for c in queries.values()}
     with database.begin() as connection:
@@ -111,7 +120,45 @@ def statement_rows(
                     connection.execute(table.insert(), rows)
             for row in connection.execute(cq_statement(template)):
                 found[row.qid].add(tuple(row)[2:])
+        for name, query in queries.items() if own else ():
+            text = _own_text(query, (sees or {}).get(name, _EVERYTHING), Dialect.sqlite)
+            assert {tuple(row)[2:] for row in connection.exec_driver_sql(text)} == found[name], (name, text)
+    assert not own or _duckdb_rows(database, queries, sees or {}) == found
     return found
+
+
+def _own_text(query: CompiledQuery, sees: Sees, dialect: Dialect) -> str:
+    """The statement of a query, with its constants."""
+    own = dict(zip(SUBSCRIBED, sees, strict=True))
+    rows = [{"qid": "q", **own, **row} for row in rt_rows(query.template, query.group)]
+    return statement_text(query_statement(query.template, rows), dialect)
+
+
+def _duckdb_rows(
+    database: sa.Engine, queries: Mapping[str, CompiledQuery], sees: Mapping[str, Sees]
+) -> dict[str, set[tuple[object, ...]]]:
+    """R_out of every query, by its own statement on DuckDB."""
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as other, database.begin() as connection:
+        for table in RELATIONS.sorted_tables:
+            types = ", ".join(f"{column.name} {_TYPES[type(column.type)]}" for column in table.columns)
+            other.execute(f"CREATE TABLE {table.name} ({types})")
+            if rows := [tuple(row) for row in connection.execute(sa.select(table))]:
+                other.executemany(f"INSERT INTO {table.name} VALUES ({', '.join('?' * len(rows[0]))})", rows)
+        found = {}
+        for name, query in queries.items():
+            text = _own_text(query, sees.get(name, _EVERYTHING), Dialect.duckdb)
+            found[name] = {row[2:] for row in other.execute(text).fetchall()}
+        return found
+
+
+_TYPES = {
+    sa.BigInteger: "BIGINT",
+    sa.Boolean: "BOOLEAN",
+    sa.Double: "DOUBLE",
+    sa.Integer: "INTEGER",
+    sa.String: "VARCHAR",
+}
 
 
 def joined_columns(query: CompiledQuery, rows: set[tuple[object, ...]], ids: Sequence[str]) -> set[tuple[object, ...]]:

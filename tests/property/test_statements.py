@@ -60,7 +60,7 @@ def test_statements_see_what_a_query_starts_with(
     sees = {text: draw.draw(st.tuples(st.integers(-1, len(docs)), times)) for text in texts}
     engine = UnitsEngine(tmp_path_factory.mktemp("statements"), {text: compiled(text) for text in texts})
     engine.run(docs)
-    found = statement_rows(load(engine), engine.queries, sees)
+    found = statement_rows(load(engine), engine.queries, sees, own=True)
     for text, query in engine.queries.items():
         if query.joined_names and all(name.isidentifier() for name in query.joined_names):
             after, since = sees[text]

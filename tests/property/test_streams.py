@@ -53,7 +53,7 @@ def test_blocks_name_channels_and_streams(seed: int, tmp_path: Path) -> None:
             engine.run(batch)
         for text in queries:
             assert engine.answers(text) == expected[text], (text, type(engine))
-    statements = statement_rows(load(engines[0]), queries)
+    statements = statement_rows(load(engines[0]), queries, own=True)
     ids = [doc.id for doc in docs]
     for text, query in queries.items():
         if query.joined_names:

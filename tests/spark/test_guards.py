@@ -11,7 +11,8 @@ import xscl
 from xscl.base.settings import Settings
 from xscl.catalog.groups import read_template_use
 from xscl.language.parser import parse_query
-from xscl.templates.sql import cq_statement, spark_text
+from xscl.templates.sql import cq_statement
+from xscl.templates.sql_dialects import spark_text
 
 SECOND = 1_000_000
 CONDITIONS = {

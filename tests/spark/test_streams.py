@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import xscl
+from xscl.answers.template_text import template_sql_text
 from xscl.base.settings import Settings, Where
 from xscl.catalog.groups import read_template
 from xscl.catalog.queries import read_query
-from xscl.templates.sql import cq_statement, spark_text
+from xscl.templates.sql import cq_statement
+from xscl.templates.sql_dialects import Dialect, spark_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,3 +98,7 @@ def test_streams(spark: SparkSession, tmp_path: Path, where: Where, cuts: str) -
         asked = {(row.qid, row.docid1, row.docid2) for row in engine.sql(statement).collect()}
         stored = engine.sql(f"select qid, docid1, docid2 from rout_{template}").collect()
         assert asked == {(row.qid, row.docid1, row.docid2) for row in stored} and len(asked) == 12
+        own = template_sql_text(engine.home.catalog, template, "a", Dialect.spark)
+        assert f"rt_{template}" not in own
+        of_a = {(row.qid, row.docid1, row.docid2) for row in engine.sql(own).collect()}
+        assert of_a == {row for row in asked if row[0] == "a"} and of_a

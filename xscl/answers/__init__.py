@@ -45,6 +45,6 @@
   alone
 * ``sql_views``: Read-only SQL over a home's relations, on Spark
 * ``status``: Status of batches and of a home, for listings and messages
-* ``template_text``: Facts about one template: as a record, and as a text for people
+* ``template_text``: Facts about one template: as a record, as a text for people, and as a statement of SQL
 * ``try_query``: Dry run of a query on documents
 """

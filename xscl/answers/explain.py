@@ -31,7 +31,8 @@ from xscl.templates.bounds import UNBOUNDED, UNLESS_EXCHANGED, Bounds, Case, pai
 from xscl.templates.graph import ValueJoin, solved
 from xscl.templates.links import anchor
 from xscl.templates.relations import var_name
-from xscl.templates.sql import cq_statement, spark_text
+from xscl.templates.sql import cq_statement
+from xscl.templates.sql_dialects import spark_text
 from xscl.templates.template import Template
 from xscl.xpath.pattern import Compared, Condition, conditions
 

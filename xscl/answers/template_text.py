@@ -1,15 +1,19 @@
-"""Facts about one template: as a record, and as a text for people."""
+"""Facts about one template: as a record, as a text for people, and as a statement of SQL."""
 
 from __future__ import annotations
 
 from xscl.answers.explain import NAMED, query_names, template_sizes
 from xscl.answers.explain_text import columns, count
+from xscl.base.errors import CatalogError
 from xscl.catalog.catalog import Catalog
-from xscl.catalog.groups import read_template
+from xscl.catalog.groups import read_rt_rows, read_template
+from xscl.catalog.queries import read_query
 from xscl.registry.query_list import QueryFilter
 from xscl.templates.picture import GraphFormat, join_graph
+from xscl.templates.sql import cq_statement, query_statement
+from xscl.templates.sql_dialects import Dialect, statement_text
 
-__all__ = ["template_facts", "template_text"]
+__all__ = ["template_facts", "template_sql_text", "template_text"]
 
 
 def template_facts(catalog: Catalog, name: str) -> dict[str, object]:
@@ -66,3 +70,23 @@ def template_text(catalog: Catalog, name: str) -> str:
     ]
     lines = [line.removeprefix("  ") for line in columns(rows)]
     return "\n".join([*lines, "", join_graph(template, GraphFormat.text)])
+
+
+def template_sql_text(catalog: Catalog, name: str, query: str | None, dialect: Dialect) -> str:
+    """Write the conjunctive query of a template, over ``rt_<template>`` or with the constants of one query.
+
+    Raises:
+        CatalogError: there is no template of that id, no such query, or it has another template.
+    """
+    with catalog.snapshot() as connection:
+        template = read_template(connection, name)
+        if query is None:
+            return statement_text(cq_statement(template), dialect)
+        info = read_query(connection, query)
+        if info.template != template.id:
+            raise CatalogError(
+                "XSCL_TEMPLATE_NOT_FOUND",
+                f"the query {query} has the template {info.template}, not {template.id}",
+                hint=f"xscl template sql {info.template} --query {query}",
+            )
+        return statement_text(query_statement(template, read_rt_rows(connection, template, query)), dialect)

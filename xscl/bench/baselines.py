@@ -36,7 +36,8 @@ from xscl.bench.relations import (
 )
 from xscl.engine import Engine
 from xscl.templates.relations import rt_table
-from xscl.templates.sql import cq_statement, spark_text
+from xscl.templates.sql import cq_statement
+from xscl.templates.sql_dialects import spark_text
 from xscl.templates.template import Template
 
 if TYPE_CHECKING:

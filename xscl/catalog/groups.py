@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_template
-from xscl.catalog.tables import GROUPS, GUARDS, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
+from xscl.catalog.tables import GROUPS, GUARDS, INSTANCES, IS_LISTED, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
 from xscl.templates.graph import EdgeKind
 from xscl.templates.relations import SUBSCRIBED, rt_table
 from xscl.templates.template import Template
@@ -113,14 +113,15 @@ def stored_rt(template: Template) -> Table:
     return Table(f"rt_{template.id}", MetaData(), Column("gid", Integer), *columns, key)
 
 
-def read_rt_rows(connection: Connection, template: Template) -> list[dict[str, object]]:
-    """Return the rows of ``rt_<template>``: one per live query and case."""
+def read_rt_rows(connection: Connection, template: Template, query: str | None = None) -> list[dict[str, object]]:
+    """Return the rows of ``rt_<template>``: one per live query and case, or those of one query that is listed."""
     stored = stored_rt(template)
     columns = [column for column in stored.c if column.name != "gid"]
+    of_query = (QUERIES.c.docid_until == NEVER,) if query is None else (QUERIES.c.qid == query, IS_LISTED)
     statement = (
         sa.select(QUERIES.c.qid, *(QUERIES.c[name] for name in SUBSCRIBED), *columns)
         .join(stored, stored.c.gid == QUERIES.c.gid)
-        .where(QUERIES.c.docid_until == NEVER)
+        .where(*of_query)
         .order_by(QUERIES.c.qid, stored.c.case)
     )
     return [dict(row._mapping) for row in connection.execute(statement)]

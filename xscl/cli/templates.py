@@ -12,6 +12,7 @@ from xscl.cli.commands import command
 from xscl.cli.options import HomeOptions, JsonOption, Printing, say
 from xscl.cli.printing import Format, print_rows
 from xscl.templates.picture import GraphFormat
+from xscl.templates.sql_dialects import Dialect
 
 __all__ = ["template_app"]
 
@@ -69,14 +70,23 @@ def template_show(
 
 
 @command(template_app, "sql")
-def template_sql(template: str, at: HomeOptions) -> None:
-    """Print a template's conjunctive query as Spark SQL; it runs in 'xscl sql' as it is.
+def template_sql(
+    template: str,
+    query: Annotated[
+        str | None, typer.Option("--query", help="Print it for this query: its constants in place of 'rt_…'.")
+    ] = None,
+    dialect: Annotated[Dialect, typer.Option("--dialect", help="For which database.")] = Dialect.spark,
+    *,
+    at: HomeOptions,
+) -> None:
+    """Print a template's conjunctive query; 'xscl sql' runs it as it is, and other databases on exported relations.
 
     Example: xscl template sql T1
+    xscl template sql T1 --query same_story --dialect duckdb
     """
-    from xscl.templates.sql import cq_statement, spark_text
+    from xscl.answers.template_text import template_sql_text
 
-    give(spark_text(cq_statement(at.open().catalog.ask(read_template, template))))
+    give(template_sql_text(at.open().catalog, template, query, dialect))
 
 
 @command(template_app, "datalog")
