@@ -8,6 +8,7 @@ from pathlib import Path
 
 import feedparser
 import pytest
+from atom_rules import faults
 from lxml import etree
 
 from xscl.answers.match_feeds import atom_feed, json_feed
@@ -97,6 +98,44 @@ def test_atom_has_what_the_standard_wants(engine: Engine) -> None:
         "http://right.example/",
     ]
     assert {story.findtext(f"{ATOM}title") for story in stories} == {TITLES[0]}
+
+
+HOSTILE = [
+    "<a><title>&lt;script&gt;alert(1)&lt;/script&gt;</title><link>javascript:alert(2)</link></a>",
+    "<a><title>two\nlines \u0085 \ufdd0</title><link>http://a.example/with space</link></a>",
+    "<a><title/><link>not a link</link></a>",
+    '<a><link>http://a.example/"quoted"</link></a>',
+    "<a><link>http://zażółć.example/gęślą?a=1&amp;b=2#c</link></a>",
+    "<item xmlns='http://www.w3.org/2005/Atom'><source><id>no address</id><title>t</title></source></item>",
+]
+
+
+def test_feeds_keep_the_rules_of_the_validator(engine: Engine, tmp_path: Path) -> None:
+    """``suites/test_atom_cases.py`` holds the rules to the validator's own cases."""
+    for query in ("same_story", "spaces", "many"):
+        assert faults(pages(engine, query)[0], URL) - {"MissingSourceElement"} == set(), query
+    with Engine(init_home(tmp_path / "home")) as other:
+        other.register("S", name="all")
+        other.ingest(Event("S", f"urn:{n} <b>", n, xml=text) for n, text in enumerate(HOSTILE))
+        other.run_once()
+        atom, json_ = pages(other, "all")
+        root = etree.fromstring(atom)
+        assert len(root.findall(f"{ATOM}entry")) == len(HOSTILE)
+        # Titles are texts; what looks like markup in them is no fault.
+        assert faults(atom, URL) <= {"MissingSourceElement", "ContainsHTML"}
+        wanted = "http://zażółć.example/gęślą?a=1&b=2#c"
+        assert {link.get("href") for link in root.iter(f"{ATOM}link")} == {URL, wanted}
+        assert {item.get("url") for item in json.loads(json_)["items"]} == {None, wanted}
+
+
+def test_a_feed_tells_its_ids_again(engine: Engine) -> None:
+    """Ids and times are the same whenever, and by whomever, a feed is asked for."""
+    first, second = (etree.fromstring(pages(engine)[0]) for _ in range(2))
+    told = [
+        [(e.findtext(f"{ATOM}id"), e.findtext(f"{ATOM}updated")) for e in root.iter(f"{ATOM}entry")]
+        for root in (first, second)
+    ]
+    assert told[0] == told[1] and len(set(told[0])) == len(TITLES)
 
 
 @pytest.mark.parametrize("query", ["same_story", "spaces"])

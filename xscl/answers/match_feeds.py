@@ -22,6 +22,8 @@ _STORY = "urn:xscl:atom"
 """Namespace of the stories of an entry."""
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
+_ADDRESS = re.compile(r"https?://[^\s<>\"{}|\\^`\x00-\x20\x7f]+", re.IGNORECASE)
+
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
@@ -117,7 +119,7 @@ def _sources(match: Match, stories: Sequence[Headline]) -> Iterator[str]:
         title = _text(story.title or event.id)
         yield f"<x:story channel={_value(event.channel)} id={_value(event.id)}>"
         yield f"<title>{title}</title><updated>{format_time(event.ts)}</updated>"
-        if story.link:
+        if _is_address(story.link):
             yield f'<link rel="alternate" href={_value(story.link)}/>'
         if source := _source(story):
             yield source
@@ -126,9 +128,9 @@ def _sources(match: Match, stories: Sequence[Headline]) -> Iterator[str]:
 
 def _source(story: Headline) -> str:
     """Tell the feed of a story; empty where its document names none."""
-    home = f"<id>{_text(story.home)}</id>" if story.home else ""
+    home = f"<id>{_text(story.home)}</id>" if _is_address(story.home) else ""
     title = f"<title>{_text(story.feed)}</title>" if story.feed else ""
-    link = f'<link rel="alternate" href={_value(story.home)}/>' if story.home else ""
+    link = f'<link rel="alternate" href={_value(story.home)}/>' if home else ""
     return f"<source>{home}{title}{link}</source>" if home or title else ""
 
 
@@ -148,11 +150,17 @@ def _item(match: Match, stories: Sequence[Headline], title: str) -> str:
 
 def _story(story: Headline) -> dict[str, str]:
     told = {"title": story.title, "url": story.link, "feed": story.feed, "feed_url": story.home}
+    told |= {name: "" for name in ("url", "feed_url") if not _is_address(told[name])}
     return {name: value for name, value in told.items() if value}
 
 
 def _addresses(stories: Sequence[Headline]) -> list[str]:
-    return list(dict.fromkeys(story.link for story in stories if story.link))
+    return list(dict.fromkeys(story.link for story in stories if _is_address(story.link)))
+
+
+def _is_address(text: str) -> bool:
+    """Return whether a text that a document calls a link may stand where feeds have addresses of the web."""
+    return _ADDRESS.fullmatch(text) is not None
 
 
 def _text(text: str) -> str:
