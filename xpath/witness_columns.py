@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from xscl.base.arrow_schemas import CHAIN, REFUSED
 from xscl.base.mixed import label, read_value, read_values
@@ -122,11 +123,23 @@ def _values(
         texts = visits.texts
         if len(here) != len(texts) or (visits.text[here] != np.arange(len(texts))).any():
             texts = texts.take(pa.array(visits.text[here]))
-        if name:
-            encoded = texts.dictionary_encode()
-            texts = pa.array(read_values(name, encoded.dictionary.to_pylist()), pa.string()).take(encoded.indices)
-        found.append(texts)
+        found.append(_read(name, texts) if name else texts)
     return pa.concat_arrays(found), place
+
+
+def _read(name: str, texts: pa.StringArray) -> pa.StringArray:
+    """Return what a function gives for each of some texts."""
+    if name == "string-length":
+        return pc.utf8_length(texts).cast(pa.string())
+    if name == "lower":
+        lowered = pc.ascii_lower(texts)
+        others = pc.invert(pc.string_is_ascii(texts))
+        some: list[str] = texts.filter(others).to_pylist()
+        return (
+            pc.replace_with_mask(lowered, others, pa.array(read_values(name, some), pa.string())) if some else lowered
+        )
+    encoded = texts.dictionary_encode()
+    return pa.array(read_values(name, encoded.dictionary.to_pylist()), pa.string()).take(encoded.indices)
 
 
 def rows_of_deferred(
