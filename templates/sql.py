@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.elements import Null
+from sqlalchemy.sql.elements import Null, True_
 from sqlalchemy.sql.functions import GenericFunction
 from sqlalchemy.sql.selectable import NamedFromClause
 
@@ -56,7 +56,7 @@ def cq_statement(
     if exchanges and template.block_count > 1:
         other = _Matched(template, rt_table(template).alias("rtx"), streams, guards, "x")
         conditions.append(not_(_exchanged(found, other, streams)))
-    return found.select().where(and_(*conditions))
+    return found.select().where(*_unsettled(conditions))
 
 
 def query_statement(
@@ -73,7 +73,7 @@ def query_statement(
         if any(row[name] for name in row if name.startswith("exchange_")):
             others = (_Matched(template, _Constants(template, each), True, True, "x") for each in rows)
             conditions += [not_(_exchanged(found, other, True)) for other in others]
-        cases.append(found.select().where(and_(*conditions)))
+        cases.append(found.select().where(*_unsettled(conditions)))
     return cases[0] if len(cases) == 1 else union_all(*cases)
 
 
@@ -105,6 +105,11 @@ def _value(column: ColumnElement[Any]) -> object:
     if isinstance(column, Null):
         return None
     return column.value if isinstance(column, BindParameter) else _UNKNOWN
+
+
+def _unsettled(conditions: Sequence[ColumnElement[bool]]) -> list[ColumnElement[bool]]:
+    """Leave out the conditions that hold anyway."""
+    return [condition for condition in conditions if not isinstance(condition, True_)]
 
 
 def _decided(holds: bool) -> ColumnElement[bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
@@ -76,18 +76,31 @@ def doctor(
 
 
 def export(
-    file: Annotated[str, typer.Argument(help="The archive to write, or with --events the event file; '-': stdout.")],
+    file: Annotated[str, typer.Argument(help="The archive to write, or what an option says; '-': stdout.")],
     events: Annotated[
         bool, typer.Option("--events", help="Only what was taken in, in its order, as an event file.")
     ] = False,
+    relations: Annotated[
+        bool, typer.Option("--relations", help="The relations of SQL: a folder of Parquet files, or a FILE.duckdb.")
+    ] = False,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="PATTERN", help="With --relations: these; may be repeated.")
+    ] = None,
     *,
+    on: SparkOptions,
     at: HomeOptions,
 ) -> None:
     """Write everything of a home to one file; other processes may go on meanwhile.
 
     Example: xscl export backup.tar
     xscl export --events - | gzip > events.ndjson.gz
+    xscl export --relations home.duckdb --only 'r_*' --only matches
     """
+    if relations == events and (events or only):
+        raise typer.BadParameter("--events and --relations exclude each other; --only goes with --relations")
+    if relations:
+        _export_relations(Path(file), only or (), on, at)
+        return
     opened = at.open()
     if events:
         from xscl.base.system_errors import named_file_faults
@@ -109,6 +122,19 @@ def export(
         f"{file}: {_contents(packed)}; {counted(packed.files, 'file')} of {counted(packed.bytes, 'byte')} "
         "with the catalogue"
     )
+
+
+def _export_relations(target: Path, only: Sequence[str], on: SparkOptions, at: HomeOptions) -> None:
+    from xscl.answers.relation_export import chosen_relations, export_relations
+    from xscl.engine import Engine
+
+    opened = at.open()
+    names = chosen_relations(opened, only)
+    engine = Engine(opened, session_options=on.session())
+    count = rows = 0
+    for _, written in export_relations(names, lambda name: engine.sql(f"SELECT * FROM `{name}`").toArrow(), target):
+        count, rows = count + 1, rows + written
+    say(f"{target}: {counted(count, 'relation')}, {counted(rows, 'row')}")
 
 
 def import_(

@@ -1,0 +1,67 @@
+"""Exported relations, on which the printed statement of a query finds the engine's answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import xscl
+from xscl.answers.relation_export import VIEWS_FILE, chosen_relations, export_relations
+from xscl.answers.template_text import template_sql_text
+from xscl.catalog.queries import read_query
+from xscl.engine import Engine
+from xscl.templates.sql_dialects import Dialect
+
+SAME = "S//book->b[./author->a] FOLLOWED BY {a = c, 1 min} S//blog->g[./author->c]"
+
+
+def test_the_printed_statement_runs_on_exported_relations(engine: Engine, tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    engine.register(SAME, name="same")
+    engine.register(SAME.replace("1 min", "10 s"), name="soon")
+    for n in range(6):
+        kind = "blog" if n % 2 else "book"
+        engine.ingest([xscl.Event("S", f"d{n}", 8 * n, xml=f"<{kind}><author>Ann {n // 4}</author></{kind}>")])
+    engine.ingest([xscl.Event("prices", "p", 1, row={"sym": "IBM", "price": 1.5, "note": None})])
+    engine.run_once()
+    catalog = engine.home.catalog
+    template = catalog.ask(read_query, "same").template
+    names = chosen_relations(engine.home, ["r_*", "rt_*", "queries", "ch_prices", "late"])
+    written = {}
+    for target in (tmp_path / "folder", tmp_path / "home.duckdb"):
+        written[target.name] = dict(
+            export_relations(names, lambda name: engine.sql(f"SELECT * FROM {name}").toArrow(), target)
+        )
+        with pytest.raises(xscl.EngineError, match="XSCL_CANNOT_WRITE"):
+            list(export_relations(names, lambda name: pytest.fail(name), target))
+    assert written["folder"] == written["home.duckdb"]
+    assert set(written["folder"]) == set(names) and written["folder"]["r_docts"] == 7
+    assert sorted(file.name for file in tmp_path.iterdir() if file.name.startswith(".")) == []
+    of_engine = {
+        name: {tuple(row) for row in engine.sql(f"SELECT * FROM rout_{template} WHERE qid = '{name}'").collect()}
+        for name in ("same", "soon")
+    }
+    assert len(of_engine["same"]) > len(of_engine["soon"]) > 0
+    with duckdb.connect(str(tmp_path / "home.duckdb")) as database, duckdb.connect() as other:
+        views = (tmp_path / "folder" / VIEWS_FILE).read_text(encoding="utf-8")
+        other.execute(views.replace("read_parquet('", f"read_parquet('{tmp_path / 'folder'}/"))
+        columns = engine.sql(f"SELECT * FROM rout_{template} LIMIT 0").columns
+        for name, expected in of_engine.items():
+            own = template_sql_text(catalog, template, name, Dialect.duckdb)
+            of_all = template_sql_text(catalog, template, None, Dialect.duckdb)
+            for one in (database, other):
+                found = one.execute(own)
+                places = [[each[0] for each in found.description].index(column) for column in columns if column in own]
+                rows = {tuple(row[place] for place in places) for row in found.fetchall()}
+                kept = [place for place, column in enumerate(columns) if column in own]
+                assert rows == {tuple(row[place] for place in kept) for row in expected}
+                assert {row for row in one.execute(of_all).fetchall() if row[0] == name} == set(
+                    one.execute(own).fetchall()
+                )
+        assert database.execute("SELECT sym, price, note FROM ch_prices").fetchall() == [("IBM", 1.5, None)]
+
+
+def test_a_pattern_that_fits_nothing(engine: Engine) -> None:
+    with pytest.raises(xscl.EngineError, match="XSCL_BAD_OPTION"):
+        chosen_relations(engine.home, ["nothing*"])
