@@ -16,6 +16,7 @@ from xscl.base.errors import EngineError, XsclError
 from xscl.intake.intake import Intake
 from xscl.intake.pushes import Push, Pushed, take_pushes
 from xscl.service.problems import Refused
+from xscl.service.settings import EVENT_BYTES
 
 __all__ = ["Arrivals"]
 
@@ -44,16 +45,17 @@ class Arrivals:
         self._changed = threading.Condition()
         self._closed = threading.Event()
         self.waiting = 0
-        """Bytes of pushes that were not answered yet."""
+        """Bytes of pushes that were not answered yet, counted as ``put`` does."""
         self._thread = threading.Thread(target=self._loop, name="xscl-arrivals", daemon=True)
         self._thread.start()
 
     def put(self, push: Push, size: int) -> Future[Pushed]:
-        """Queue a push of so many bytes; the future has its outcome once it is committed.
+        """Queue a push whose body has so many bytes; the future has its outcome once it is committed.
 
         Raises:
             Refused: ``XSCL_BUSY``: too much waits, or the service is ending.
         """
+        size += EVENT_BYTES * len(push)
         with self._changed:
             if self._closed.is_set():
                 raise Refused(503, "XSCL_BUSY", "the service is ending", after_s=5)

@@ -227,6 +227,7 @@ def _event_lines(body: bytes, channel: str, source: str) -> list[Event | Rejecte
 async def _pushed(service: Service, push: Sequence[Event | Rejected], size: int) -> Pushed:
     if not push:
         raise Refused(422, "XSCL_NO_RECORDS", "the body has no events")
+    service.admit()
     pushed = await asyncio.wrap_future(service.arrivals.put(push, size))
     _count(service, pushed.taken, pushed.known, len(pushed.rejected))
     return pushed
@@ -266,6 +267,7 @@ def _take_csv(service: Service, body: bytes, reading: Reading, channel: str, sou
         except SourceError as error:
             yield rejected(source, error, channel)
 
+    service.admit()
     report = service.intake.take(records())
     known = report.duplicates + report.shared
     _count(service, report.taken, known, report.rejected)

@@ -23,6 +23,7 @@ from xscl.service.delivery_sending import DeliverySettings
 from xscl.service.feed_pages import FeedPages
 from xscl.service.live_pages import LivePages
 from xscl.service.metrics import Metrics
+from xscl.service.problems import Refused
 from xscl.service.settings import ServiceSettings
 
 __all__ = ["Service"]
@@ -31,6 +32,8 @@ _POLL_S = 10.0
 """Time between two looks for feeds that are due."""
 _PATIENCE_S = 30.0
 """Seconds in which one look begins requests."""
+_BEHIND_S = 2.0
+"""Seconds after which a push is welcome again that came while batches were too far behind."""
 
 
 class Service:
@@ -57,6 +60,7 @@ class Service:
         """Places of commits of pushes that no batch has reached, and the times of the commits."""
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
+        self._processed_place, self._taken_place = self.home.catalog.ask(read_last_places)
         self.feed_pages = FeedPages(engine.home)
         self.live_pages = LivePages()
         self.deliverer = Deliverer(engine.home, DeliverySettings(contact=self.polling.contact), self._delivered)
@@ -109,8 +113,20 @@ class Service:
 
     def took(self, place: int) -> None:
         """Have a batch begin soon for what was taken up to a place; may be called by any thread."""
+        self._taken_place = place
         self._taken.append((place, time.monotonic()))
         self.wake()
+
+    def admit(self) -> None:
+        """Refuse a push while too much of what was taken waits for a batch.
+
+        Raises:
+            Refused: ``XSCL_BUSY``.
+        """
+        behind, most = self._taken_place - self._processed_place, self.settings.max_behind
+        if behind > most:
+            told = f"{behind:,} events and registrations wait for a batch; no more are taken with over {most:,}"
+            raise Refused(503, "XSCL_BUSY", told, after_s=_BEHIND_S)
 
     def wake(self) -> None:
         """Have a batch begin soon; may be called by any thread."""
@@ -125,8 +141,8 @@ class Service:
         self.metrics.losses.inc(len(report.rejected) + len(report.suspended))
         for loss in (*report.suspended, *report.rejected[:20]):
             tell(f"batch {report.batch}: {loss}")
-        now, (processed, _) = time.monotonic(), self.home.catalog.ask(read_last_places)
-        while self._taken and self._taken[0][0] <= processed:
+        now, (self._processed_place, _) = time.monotonic(), self.home.catalog.ask(read_last_places)
+        while self._taken and self._taken[0][0] <= self._processed_place:
             self.metrics.answered_seconds.observe(now - self._taken.popleft()[1])
         self.deliverer.wake()
         if self._loop is not None and not self._loop.is_closed():

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DEFAULT_SERVICE", "ServiceSettings"]
+__all__ = ["DEFAULT_SERVICE", "EVENT_BYTES", "ServiceSettings"]
+
+EVENT_BYTES = 1024
+"""Memory that an event takes besides its text, about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,11 @@ class ServiceSettings:
     max_body: int = 32 * 1024 * 1024
     """Largest body of a request."""
     max_waiting: int = 128 * 1024 * 1024
-    """Bodies of pushes that wait to be taken; more are refused with 503."""
+    """Bodies of pushes that wait to be taken, each event counted with ``EVENT_BYTES`` more; others are refused with
+    503.
+    """
+    max_behind: int = 200_000
+    """Places of the intake order that no batch has processed; with more, pushes are refused with 503."""
     requests_per_s: float = 1_000.0
     """Requests a second of one token, on the average; twice as many may come at once."""
     streams: int = 20
