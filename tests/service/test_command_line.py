@@ -15,8 +15,8 @@ from xscl.base.errors import EngineError
 from xscl.base.types import Event
 from xscl.cli.app import app
 from xscl.cli.client import Client
-from xscl.cli.printing import Format
-from xscl.cli.remote import sql
+from xscl.cli.printing import Format, print_rows
+from xscl.cli.remote import Answer, ask_sql
 
 
 @pytest.fixture(scope="module")
@@ -126,18 +126,46 @@ def test_refusals(service: Running, ask: CliRunner, monkeypatch: pytest.MonkeyPa
     assert isinstance(error, EngineError) and error.condition == "XSCL_UNAUTHORIZED"
 
 
-def test_rows_of_sql(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_sql(capsys: pytest.CaptureFixture[str]) -> None:
     asked = []
 
-    def answer(request: httpx2.Request) -> httpx2.Response:
+    def answered(request: httpx2.Request) -> httpx2.Response:
         asked.append(json.loads(request.content))
         columns = [{"name": "a", "type": "int"}, {"name": "b", "type": "string"}]
         return httpx2.Response(200, json={"columns": columns, "rows": [[1, "x"], [2, None]], "more": True})
 
-    client = Client("http://service", httpx2.MockTransport(answer))
-    sql(client, "select 1", 0, Format.ndjson)
+    client = Client("http://service", httpx2.MockTransport(answered))
+    answer = ask_sql(client, "select 1", 0)
+    assert answer.more
+    print_rows(answer.rows, answer.columns, Format.ndjson)
     assert capsys.readouterr().out.splitlines() == ['{"a": 1, "b": "x"}', '{"a": 2, "b": null}']
     assert asked == [{"sql": "select 1", "limit": 10_000}]
+
+
+def test_a_script_of_sql_ends_at_its_first_error(
+    ask: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def answer(client: Client, statement: str, limit: int) -> Answer:
+        asked.append(statement)
+        if "wrong" in statement:
+            raise EngineError("XSCL_SQL", "it cannot be read at line 4, column 1")
+        return Answer(["n"], [{"n": len(asked)}], more=False)
+
+    monkeypatch.setattr("xscl.cli.sql.ask_sql", answer)
+    script = "select 1; -- one\nselect\n 2;\nwrong;\nselect 3;"
+    file = tmp_path / "report.sql"
+    file.write_text(script, encoding="utf-8")
+    of_file = ask.invoke(app, ["sql", "-f", str(file), "--format", "ndjson"])
+    assert of_file.stdout == '{"n": 1}\n{"n": 2}\n'
+    assert isinstance(of_file.exception, EngineError)
+    assert of_file.exception.message == f"{file}:4: it cannot be read at line 4, column 1"
+    assert asked == ["select 1", "\nselect\n 2", "\n\n\nwrong"]
+    of_input = ask.invoke(app, ["sql", "-", "--format", "csv"], input="select 1;\nselect 2;\n")
+    assert told(of_input) == "n\n4\n\nn\n5\n"
+    for both in (["sql"], ["sql", "select 1", "-f", str(file)], ["sql", "-", "--show-steps"]):
+        assert ask.invoke(app, both).exit_code == 2
 
 
 def test_an_answer_that_ends_early_is_an_error() -> None:

@@ -20,6 +20,7 @@ from typer.testing import CliRunner, Result
 
 from xscl.cli.app import app
 from xscl.cli.client import Client
+from xscl.cli.sql import Answering
 from xscl.engine import Engine
 from xscl.store.home import init_home
 from xscl.store.served import SERVICE_FILE, Serving, announce, read_serving, withdraw
@@ -154,14 +155,12 @@ class _Late(BaseHTTPRequestHandler):
 
 
 def test_a_service_without_time_leaves_the_statement_to_the_home(capsys: pytest.CaptureFixture[str]) -> None:
-    from xscl.cli.printing import Format
-    from xscl.cli.remote import sql
-
     with HTTPServer(("127.0.0.1", 0), _Late) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         client = Client(f"http://127.0.0.1:{server.server_port}", is_found=True)
         assert client.fault() is None
-        assert sql(client, "select 1", 10, Format.csv) is False
+        with pytest.raises(ZeroDivisionError):  # the home would be opened
+            Answering(client, lambda: 1 / 0).ask("select 1", 10)  # type: ignore[arg-type,return-value]
         server.shutdown()
     assert "more than 60 s" in capsys.readouterr().err
 

@@ -24,8 +24,9 @@
 * ``quotas``: ``xscl quota``: how much an owner, or a query in a batch, may have
 * ``reading_options``: Options of reading, which ``ingest``, ``eval`` and ``query test`` share
 * ``remote``: Commands that go to a running service: the same rows and texts as of a home
-* ``run``: ``xscl run``, ``stats``, ``sql``, ``demo`` and ``bench``: what works on a home, and what it cost
+* ``run``: ``xscl run``, ``stats``, ``demo`` and ``bench``: what works on a home, and what it cost
 * ``service``: ``xscl serve`` and ``xscl token``: the service, and who may use it
 * ``signals``: SIGTERM and Ctrl-C: what runs without end, ends behind what it is doing
+* ``sql``: ``xscl sql``: statements of SQL over the relations of a home
 * ``templates``: ``xscl template``: queries grouped by the shape of their joins
 """

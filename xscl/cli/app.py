@@ -41,7 +41,7 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
         "ingest": "ingest:ingest",
         "run": "run:run",
         "serve": "service:serve",
-        "sql": "run:sql",
+        "sql": "sql:sql",
         "stats": "run:stats",
         "eval": "ingest:eval_",
         "demo": "run:demo",

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from xscl.base.errors import EngineError
-from xscl.base.shown import counted
 from xscl.base.terminal import give, show
 from xscl.base.types import Match, MatchEvent, MatchSource, QueryName, QueryOutcome, format_time
 from xscl.cli.client import Client, error_of, quoted
@@ -24,15 +23,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_ROWS",
+    "NO_TIME",
+    "Answer",
     "RemoteMatches",
     "add_query",
+    "ask_sql",
     "drop_query",
     "explain_query",
     "load_queries",
     "query_rows",
     "remote_match",
     "show_query",
-    "sql",
     "stats",
 ]
 
@@ -40,30 +41,31 @@ _PAGE = 1_000
 """Entries of a page of the service."""
 MOST_ROWS = 10_000
 """Rows of an answer in SQL that a service gives at most."""
-_NO_TIME = frozenset({"XSCL_BUSY", "XSCL_NO_ANSWER", "XSCL_SQL_TIME"})
+NO_TIME = frozenset({"XSCL_BUSY", "XSCL_NO_ANSWER", "XSCL_SQL_TIME"})
 """Conditions of answers that a home can still give."""
 
 
-def sql(client: Client, statement: str, limit: int, printed: Format) -> bool:
-    """Print the answer to a statement; False: the home has to answer it, because the service has no time for it."""
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer to a statement of SQL."""
+
+    columns: list[str]
+    rows: list[dict[str, object]]
+    more: bool
+    """Whether a limit has cut rows off."""
+
+
+def ask_sql(client: Client, statement: str, limit: int) -> Answer:
+    """Have a service answer a statement; 0 rows stand for as many as it gives."""
     asked = min(limit or MOST_ROWS, MOST_ROWS)
-    try:
-        found = client.call("POST", "/v1/sql", json={"sql": statement, "limit": asked})
-    except EngineError as error:
-        if not client.is_found or error.condition not in _NO_TIME:
-            raise
-        say(f"note: {client.url} has the home open, but {error.message}; this works on the home itself")
-        return False
+    found = client.call("POST", "/v1/sql", json={"sql": statement, "limit": asked})
     names = [column["name"] for column in found["columns"]]
     read = [_reader(column["type"]) for column in found["columns"]]
     rows = [
         {name: None if value is None else of(value) for name, of, value in zip(names, read, row, strict=True)}
         for row in found["rows"]
     ]
-    if found["more"]:
-        say(f"note: only the first {counted(len(found['rows']), 'row')}; --limit 0 gives all of a home")
-    print_rows(rows, names, printed)
-    return True
+    return Answer(names, rows, found["more"])
 
 
 def _reader(kind: str) -> Callable[[Any], object]:

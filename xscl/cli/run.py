@@ -1,4 +1,4 @@
-"""``xscl run``, ``stats``, ``sql``, ``demo`` and ``bench``: what works on a home, and what it cost."""
+"""``xscl run``, ``stats``, ``demo`` and ``bench``: what works on a home, and what it cost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from xscl.engine import Engine
     from xscl.intake.polling import PollReport, PollSettings
 
-__all__ = ["bench", "demo", "run", "sql", "stats"]
+__all__ = ["bench", "demo", "run", "stats"]
 
 _EVERY = "30s"
 """Time between two looks for new events."""
@@ -131,47 +131,6 @@ def _round(
     for note in skipped_notes(engine.home.catalog, first):
         say(note)
     return polled, reports
-
-
-def sql(
-    statement: str,
-    limit: Annotated[int, typer.Option(min=0, help="At most this many rows; 0 for all.")] = 1000,
-    show_steps: Annotated[
-        bool, typer.Option("--show-steps", help="Only print how the statement's relations are made, as SQL.")
-    ] = False,
-    *,
-    on: SparkOptions,
-    at: ServedOptions,
-    printing: Printing,
-) -> None:
-    """Run a read-only Spark SQL statement over the home's relations.
-
-    Example: xscl sql 'SELECT qid, count(*) AS n FROM matches GROUP BY qid'
-    xscl sql --show-steps 'SELECT * FROM matches'
-    """
-    from xscl.cli.remote import MOST_ROWS
-    from xscl.cli.remote import sql as remote_sql
-
-    if show_steps:
-        from xscl.answers.sql_relations import steps_text
-
-        show(steps_text(at.open(), statement))
-        return
-    only_home = on.are_given or limit == 0 or limit > MOST_ROWS
-    if (client := at.client(only_home=only_home)) is not None and remote_sql(
-        client, statement, limit, printing.chosen()
-    ):
-        return
-    from xscl.answers.sql_views import sql_errors
-    from xscl.engine import Engine
-
-    frame = Engine(at.open(), session_options=on.session()).sql(statement)
-    with sql_errors():
-        rows = (frame.limit(limit + 1) if limit else frame).toArrow().to_pylist()
-    if limit and len(rows) > limit:
-        rows = rows[:limit]
-        say(f"note: only the first {counted(limit, 'row')}; --limit 0 gives all")
-    print_rows(rows, frame.columns, printing.chosen())
 
 
 def stats(at: ServedOptions, printing: Printing) -> None:

@@ -1,0 +1,129 @@
+"""``xscl sql``: statements of SQL over the relations of a home."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from xscl.base.errors import EngineError
+from xscl.base.shown import counted
+from xscl.base.terminal import show
+from xscl.cli.options import Printing, ServedOptions, SparkOptions, read_text, say
+from xscl.cli.printing import Format, print_rows
+from xscl.cli.remote import MOST_ROWS, NO_TIME, Answer, ask_sql
+
+if TYPE_CHECKING:
+    from xscl.cli.client import Client
+    from xscl.engine import Engine
+
+__all__ = ["Answering", "print_answer", "sql"]
+
+
+def sql(
+    statement: Annotated[
+        str | None, typer.Argument(help="One statement; '-' reads statements from stdin.", show_default=False)
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option("-f", "--file", help="A file of statements, which ';' ends.", show_default=False)
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="At most this many rows of an answer; 0 for all.")] = 1000,
+    show_steps: Annotated[
+        bool, typer.Option("--show-steps", help="Only print how the statement's relations are made, as SQL.")
+    ] = False,
+    *,
+    on: SparkOptions,
+    at: ServedOptions,
+    printing: Printing,
+) -> None:
+    """Run read-only Spark SQL statements over the home's relations; the first error ends a file.
+
+    Example: xscl sql 'SELECT qid, count(*) AS n FROM matches GROUP BY qid'
+    xscl sql -f report.sql --format csv
+    xscl sql --show-steps 'SELECT * FROM matches'
+    """
+    if (statement is None) == (file is None):
+        raise typer.BadParameter("give one statement, '-', or a file by -f")
+    if show_steps:
+        from xscl.answers.sql_relations import steps_text
+
+        if statement is None or statement == "-":
+            raise typer.BadParameter("--show-steps goes with one statement")
+        show(steps_text(at.open(), statement))
+        return
+    script = None if statement not in (None, "-") else read_text(file or "-")
+    answering = Answering.of(at, on, limit)
+    if script is None:
+        assert statement is not None
+        print_answer(answering.ask(statement, limit), printing.chosen())
+    else:
+        _run_script(answering, script, file or "-", limit, printing.chosen())
+
+
+def _run_script(answering: Answering, script: str, file: str, limit: int, printed: Format) -> None:
+    """Print the answers to the statements of a script.
+
+    Raises:
+        EngineError: a statement is refused; the message has its file and line.
+    """
+    from xscl.answers.sql_scripts import statements
+
+    for number, each in enumerate(statements(script)):
+        try:
+            answer = answering.ask(each.placed, limit)
+        except EngineError as error:
+            raise EngineError(error.condition, f"{file}:{each.line}: {error.message}", hint=error.hint) from None
+        if number and printed in (Format.table, Format.csv):
+            show("")
+        print_answer(answer, printed)
+
+
+def print_answer(answer: Answer, printed: Format) -> None:
+    """Print the rows of an answer, and say whether there are more."""
+    if answer.more:
+        say(f"note: only the first {counted(len(answer.rows), 'row')}; --limit 0 gives all of a home")
+    print_rows(answer.rows, answer.columns, printed)
+
+
+@dataclass(slots=True)
+class Answering:
+    """Answers to statements: those of a service, else those of an engine that is made for the first one."""
+
+    client: Client | None
+    make: Callable[[], Engine]
+    engine: Engine | None = None
+
+    @classmethod
+    def of(cls, at: ServedOptions, on: SparkOptions, limit: int) -> Answering:
+        """Choose by the options of a command."""
+
+        def make() -> Engine:
+            from xscl.engine import Engine
+
+            return Engine(at.open(), session_options=on.session())
+
+        return cls(at.client(only_home=on.are_given or limit == 0 or limit > MOST_ROWS), make)
+
+    def ask(self, statement: str, limit: int) -> Answer:
+        """Answer a statement with so many rows at most; 0: with all."""
+        if self.client is not None:
+            try:
+                return ask_sql(self.client, statement, limit)
+            except EngineError as error:
+                if not self.client.is_found or error.condition not in NO_TIME:
+                    raise
+                say(f"note: {self.client.url} has the home open, but {error.message}; this works on the home itself")
+        return self._of_home(statement, limit)
+
+    def _of_home(self, statement: str, limit: int) -> Answer:
+        from xscl.answers.sql_views import sql_errors
+
+        if self.engine is None:
+            self.engine = self.make()
+        frame = self.engine.sql(statement)
+        with sql_errors():
+            rows = (frame.limit(limit + 1) if limit else frame).toArrow().to_pylist()
+        more = bool(limit) and len(rows) > limit
+        return Answer(frame.columns, rows[:limit] if more else rows, more)
