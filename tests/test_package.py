@@ -89,6 +89,7 @@ ALLOWED = {
     "sqlglot": {
         "xscl.answers.sql_counts",
         "xscl.answers.sql_guard",
+        "xscl.answers.sql_sizes",
         "xscl.answers.sql_times",
         "xscl.answers.sql_tokens",
     },

@@ -184,7 +184,7 @@ def test_bodies_that_do_not_fit(client: httpx2.Client, body: str) -> None:
     assert found.headers["content-type"] == "application/problem+json"
 
 
-def test_sql(tmp_path: Path, spark: SparkSession) -> None:
+def test_sql(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "http.md").read_text(encoding="utf-8")
     asked, answer = re.findall(r"v1/sql .* -d '(.*)'\n```\n\n```json\n(.*)\n", page)[0]
     with running(tmp_path / "home", SETTINGS, spark) as served, served.client() as client:
@@ -200,6 +200,12 @@ def test_sql(tmp_path: Path, spark: SparkSession) -> None:
         assert (len(cut["rows"]), cut["more"]) == (1, True)
         refused = client.post("/v1/sql", json={"sql": "DROP TABLE x"})
         assert (refused.status_code, refused.json()["type"]) == (422, "urn:xscl:problem:XSCL_SQL")
+        for bomb in ("SELECT sequence(1, 1000000000)", "SELECT repeat(id, 1000000000) FROM ch_s"):
+            refused = client.post("/v1/sql", json={"sql": bomb})
+            assert (refused.status_code, refused.json()["type"]) == (422, "urn:xscl:problem:XSCL_SQL_SIZE")
+        monkeypatch.setattr("xscl.service.sql_api.MOST_BYTES", 1_000)
+        large = client.post("/v1/sql", json={"sql": "SELECT lpad(id, 1000, 'x') FROM ch_s"})
+        assert (large.status_code, large.json()["type"]) == (422, "urn:xscl:problem:XSCL_SQL_SIZE")
         served.service.settings = replace(SETTINGS, sql_s=1)
         # Spark's tasks end by themselves some seconds later: within a join they do not look whether they are to end.
         many = "(SELECT explode(sequence(1, 500)) AS i)"

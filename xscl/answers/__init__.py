@@ -41,6 +41,8 @@
 * ``sql_guard``: Statements of SQL that only read a home's relations, told from all others without Spark
 * ``sql_relations``: Relations that a statement of SQL reads, each with the steps that the statement needs
 * ``sql_scripts``: Scripts of SQL: statements that a semicolon ends, each with its place
+* ``sql_sizes``: Sizes that statements of strangers may ask for: functions that make long values have sizes that are
+  written out
 * ``sql_sources``: Sources that steps of relations read: files and catalogue tables of a home, as DataFrames of Spark
 * ``sql_steps``: Steps of SQL: a relation is a list of named steps, in the order in which data flows
 * ``sql_times``: Event times that a statement asks channels for, told from its conditions

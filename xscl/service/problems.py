@@ -55,7 +55,7 @@ def status_of(error: XsclError) -> int:
             return 403
         case _ if error.condition.endswith("_NOT_FOUND") or error.condition == "XSCL_UNKNOWN_CHANNEL":
             return 404
-        case QueryError() | DocumentError() | EngineError(condition="XSCL_SQL"):
+        case QueryError() | DocumentError() | EngineError(condition="XSCL_SQL" | "XSCL_SQL_SIZE"):
             return 422
     return 400
 

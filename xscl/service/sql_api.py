@@ -13,19 +13,23 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
+from xscl.answers.sql_sizes import check_sizes
 from xscl.answers.sql_views import sql_errors
+from xscl.base.errors import EngineError
 from xscl.service.calls import Body, Reader, Running, problems
 from xscl.service.problems import Refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Rows", "Statement", "router", "sql"]
+__all__ = ["MOST_BYTES", "Rows", "Statement", "router", "sql"]
 
 router = APIRouter(prefix="/v1", tags=["sql"])
 
 _AT_ONCE = 4
 """Statements that run at the same time; others wait."""
+MOST_BYTES = 64 * 1024 * 1024
+"""Bytes of an answer at most, as Arrow has them."""
 _AGAIN_S = 0.5
 """Time between two interruptions of jobs that are late."""
 _turns = threading.BoundedSemaphore(_AT_ONCE)
@@ -60,11 +64,15 @@ def sql(statement: Statement, service: Running, holder: Reader) -> Rows:
     if not _turns.acquire(timeout=service.settings.sql_s):
         raise Refused(503, "XSCL_BUSY", f"{_AT_ONCE} statements run, and others wait", after_s=service.settings.sql_s)
     try:
+        check_sizes(statement.sql)
         frame = service.engine.sql(statement.sql)
         with _interrupted_late(frame.sparkSession, service.settings.sql_s), sql_errors():
             found = frame.limit(limit + 1).toArrow()
     finally:
         _turns.release()
+    if found.nbytes > MOST_BYTES:
+        told = f"the first {len(found):,} rows of the answer have {found.nbytes:,} bytes, at most {MOST_BYTES:,}"
+        raise EngineError("XSCL_SQL_SIZE", told, hint="ask for fewer rows (LIMIT), or for fewer columns")
     columns = [Column(name=field.name, type=field.dataType.simpleString()) for field in frame.schema.fields]
     # By position: two columns may have one name.
     values = [column.to_pylist() for column in found.slice(0, limit).columns]
