@@ -1,25 +1,31 @@
-"""A service that is killed while it works: what it acknowledged is answered, and streams go on without a gap."""
+"""A service that is killed while it works: all that it acknowledged is answered, streams go on without a gap, and a
+webhook that fails half the time gets every match.
+
+``XSCL_KILLS=50`` kills more often; ``tests/bench/service_load.py --kills 50`` does so under the load of many queries.
+"""
 
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import httpx2
+from hook_server import hook_server
 from http_service import XML, events
 
+from xscl.answers.deliveries import add_webhook
 from xscl.engine import Engine
 from xscl.store.home import init_home, open_home
 
 QUERY = "S//book->b[./key->k] FOLLOWED BY {k=c, 1 day} S//blog->g[./key->c]"
 KILLS = int(os.environ.get("XSCL_KILLS", "2"))
-T = TypeVar("T")
 
 
 class Served:
@@ -62,19 +68,20 @@ class Pushers:
 
     def work(self, number: int) -> None:
         pair = 0
-        while not self.ended:
-            for place, root in enumerate(("book", "blog")):
-                key = f"{number}-{pair}"
-                params = {"id": f"{root}-{key}", "ts": str(pair * 10 + place)}
-                body = f"<{root}><key>{key}</key></{root}>"
-                while not self.ended and not self.pushed(params, body):
-                    time.sleep(0.05)
-            pair += 1
+        with httpx2.Client(headers=XML, timeout=10) as client:
+            while not self.ended:
+                for place, root in enumerate(("book", "blog")):
+                    key = f"{number}-{pair}"
+                    params = {"id": f"{root}-{key}", "ts": str(pair * 10 + place)}
+                    body = f"<{root}><key>{key}</key></{root}>"
+                    while not self.ended and not self.pushed(client, params, body):
+                        time.sleep(0.05)
+                pair += 1
 
-    def pushed(self, params: dict[str, str], body: str) -> bool:
+    def pushed(self, client: httpx2.Client, params: dict[str, str], body: str) -> bool:
         url = f"{self.served.address}/v1/channels/S/events"
         try:
-            answer = httpx2.post(url, content=body, headers=XML, params=params, timeout=10)
+            answer = client.post(url, content=body, params=params)
         except httpx2.HTTPError:
             return False
         if answer.status_code == 202:
@@ -111,19 +118,45 @@ class Reader:
                 time.sleep(0.05)
 
 
-def test_what_was_acknowledged_is_answered_after_kills(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    with Engine(init_home(home)) as engine:
-        engine.register(QUERY, name="q")
-    served = Served(home)
-    served.start()
-    pushers, reader = Pushers(served, 3), Reader(served)
-    for _ in range(KILLS):
-        time.sleep(1.0)
-        assert served.end(signal.SIGKILL) == -signal.SIGKILL
+def test_all_that_was_acknowledged_is_answered_after_kills(tmp_path: Path) -> None:
+    home, chance = tmp_path / "home", random.Random(1)
+    with hook_server(lambda number: 503 if number % 2 else 200) as hooks:
+        with Engine(init_home(home)) as engine:
+            engine.register(QUERY, name="q")
+            add_webhook(engine.home, "hook", "q", hooks.url, after="start", private=True)
+        served = Served(home)
         served.start()
-    time.sleep(1.0)
-    pushers.end()
+        pushers, readers = Pushers(served, 3), [Reader(served) for _ in range(2)]
+        for _ in range(KILLS):
+            time.sleep(chance.uniform(0.2, 1.8))
+            assert served.end(signal.SIGKILL) == -signal.SIGKILL
+            served.start()
+        time.sleep(1.0)
+        pushers.end()
+        listed = matches_of(served)
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            if all(len(reader.found) >= len(listed) for reader in readers) and len(set(hooks.taken)) >= len(listed):
+                break
+            time.sleep(0.05)
+        for reader in readers:
+            reader.ended = True
+        assert served.end(signal.SIGTERM) == 0
+    keys = {id_.partition("-")[2] for id_ in pushers.acknowledged if id_.startswith("blog-")}
+    assert len(keys) > KILLS
+    assert {match["values"]["k"] for match in listed} >= keys
+    ids = [match["match"] for match in listed]
+    assert len(set(ids)) == len(ids)
+    for reader in readers:
+        assert reader.found == ids
+    # At least once, and under the same ids.
+    assert set(hooks.taken) == set(ids)
+    with Engine(open_home(home)) as engine:
+        assert [match.id for match in engine.matches("q", after="start")] == ids
+
+
+def matches_of(served: Served) -> list[dict[str, Any]]:
+    """Wait until everything is processed, and list all matches, page after page."""
     with httpx2.Client(base_url=served.address, timeout=30) as client:
         until = time.monotonic() + 60
         while client.get("/v1/stats").json()["lag"] and time.monotonic() < until:
@@ -134,15 +167,4 @@ def test_what_was_acknowledged_is_answered_after_kills(tmp_path: Path) -> None:
             cursor = page["cursor"]
             if not page["matches"]:
                 break
-    until = time.monotonic() + 30
-    while len(reader.found) < len(listed) and time.monotonic() < until:
-        time.sleep(0.05)
-    reader.ended = True
-    assert served.end(signal.SIGTERM) == 0
-    keys = {id_.partition("-")[2] for id_ in pushers.acknowledged if id_.startswith("blog-")}
-    assert len(keys) > KILLS
-    assert {match["values"]["k"] for match in listed} >= keys
-    assert len({match["match"] for match in listed}) == len(listed)
-    assert reader.found == [match["match"] for match in listed]
-    with Engine(open_home(home)) as engine:
-        assert [match.id for match in engine.matches("q", after="start")] == reader.found
+    return listed
