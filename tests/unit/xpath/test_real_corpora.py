@@ -73,7 +73,7 @@ class Corpus:
 
 
 CORPORA = {
-    "feeds": Corpus(lambda data: files(data / "raw" / "smallweb", "*.xml.gz", most_bytes=40_000), 20, 300, 15_000),
+    "feeds": Corpus(lambda data: files(data / "raw" / "smallweb", "*.xml.gz", most_bytes=40_000), 20, 150, 7_000),
     "feed items": Corpus(
         lambda data: (
             part
@@ -89,7 +89,7 @@ CORPORA = {
     "Reuters": Corpus(lambda data: parts(data / "xml/reuters21578/reut2-000.xml.gz", "REUTERS"), 30, 500, 8_000),
     "SIGMOD": Corpus(lambda data: parts(data / "xml/sigmod/SigmodRecord.xml.gz", "articlesTuple"), 30, 300, 3_000),
     "auction": Corpus(lambda data: files(data / "xml/basex", "*.xml"), 2, 500, 3_000),
-    "auction items": Corpus(lambda data: parts(data / "xml/basex/auction.xml.gz", "item"), 30, 300, 4_000),
+    "auction items": Corpus(lambda data: parts(data / "xml/basex/auction.xml.gz", "item"), 30, 120, 1_500),
     "earthquakes": Corpus(lambda data: parts(data / "xml/usgs/all_day.atom.gz", f"{ATOM}entry"), 30, 400, 6_000),
     "alerts": Corpus(lambda data: files(data / "xml/cap", "*.cap"), 6, 500, 1_000),
     "newsml": Corpus(lambda data: files(data / "xml/newsml", "*.xml"), 20, 500, 4_000),
