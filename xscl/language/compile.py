@@ -252,6 +252,8 @@ class _Compiler:
         if not self.with_guards or index >= len(like.plans):
             return None
         known, block = like.plans[index], self.normal.blocks[index]
+        if block is like.normal.blocks[index]:
+            return known
         if [node.parent for node in block.nodes] != known.parents or block.result != like.normal.blocks[index].result:
             return None
         kept = known.joined or {block.result}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xscl.base.values import to_number
 from xscl.language.column_types import BlockColumns
@@ -75,14 +75,15 @@ def lift(
         step = steps[root]
         assert step is not None
         of_root, kept = _split(step.conditions)
-        bare = replace(step, conditions=())
-        changed[root] = replace(step, conditions=kept)
+        bare = Step(step.axis, step.test)
+        changed[root] = Step(step.axis, step.test, kept)
         for node in _columns_of(columns, root, live):
             of_column = steps[node]
             assert of_column is not None
-            lifted, left = _split(of_column.conditions)
-            of_root += [Exists(Step(of_column.axis, of_column.test, (each,))) for each in lifted]
-            changed[node] = replace(of_column, conditions=left)
+            if of_column.conditions:
+                lifted, left = _split(of_column.conditions)
+                of_root += [Exists(Step(of_column.axis, of_column.test, (each,))) for each in lifted]
+                changed[node] = Step(of_column.axis, of_column.test, left)
     if not of_document and not of_root:
         return as_it_is
     asked = _Asked(channel, bare)
@@ -93,7 +94,7 @@ def lift(
         )
     except _TooMany:
         return as_it_is
-    top = () if bare is None else (replace(bare, conditions=conditions(of_root)),)
+    top = () if bare is None else (Step(bare.axis, bare.test, conditions(of_root)),)
     text = Definition(channel, top, conditions(of_document)).text
     alternatives = tuple(sorted({tuple(sorted(each)) for each in found}))
     guard = Guard(text, facts_variable(channel), alternatives)
@@ -176,7 +177,7 @@ class _Asked:
     def _fact(self, condition: Condition, *, on_root: bool) -> Literal:
         if on_root:
             assert self.root is not None
-            definition = Definition(self.channel, (replace(self.root, conditions=(condition,)),))
+            definition = Definition(self.channel, (Step(self.root.axis, self.root.test, (condition,)),))
         else:
             definition = Definition(self.channel, (), (condition,))
         return Literal(self._ask(definition, None))
@@ -188,7 +189,7 @@ class _Asked:
             step = condition.step
             if step.axis != "child" or step.test.kind == "text":
                 return None
-            path.append(replace(step, conditions=()))
+            path.append(Step(step.axis, step.test))
             (condition,) = step.conditions
         match condition:
             case Comparison(Here(()), op, Constant(value, _)) if path and op in _MIRRORED_BY_NOT:

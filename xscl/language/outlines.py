@@ -93,7 +93,7 @@ class Outline:
         except _Refused:
             return None
         blocks = tuple(
-            replace(block, nodes=trees[place]) if place in trees else block
+            replace(block, nodes=trees[place]) if place in trees else self.first.normal.blocks[place]
             for place, block in enumerate(self.normal.blocks)
         )
         return replace(self.normal, blocks=blocks)
