@@ -95,3 +95,15 @@ def test_counts_of_matches_read_no_event_and_make_no_id(engine: Engine) -> None:
     assert engine.sql("SELECT count(*) FROM matches").collect()[0][0] == 6
     times = plan(engine.sql("SELECT max(ts_max) FROM matches")).partition("== Optimized Logical Plan ==")[2]
     assert re.findall(r"ReadSchema: struct<docid:bigint,ts:bigint>", times) and "sha2" not in times
+
+
+def test_describe_shows_comments(engine: Engine) -> None:
+    engine.register("S/a", name="Q")
+    engine.ingest([xscl.Event("prices", "1", 1, row={"sym": "IBM", "price": 1.5})])
+    for relation, column, comment in (
+        ("matches", "qid", "name of the query"),
+        ("ch_prices", "sym", "column sym of the rows"),
+        ("ch_prices", "ts", "event time"),
+    ):
+        found = {row.col_name: row.comment for row in engine.sql(f"DESCRIBE {relation}").collect()}
+        assert found[column] == comment and all(found.values())

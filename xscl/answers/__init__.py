@@ -31,6 +31,8 @@
 * ``match_steps``: Steps of the relations ``matches`` and ``rout_<template>``
 * ``match_window``: Windows of an invocation (PSoup): which times a listing of matches speaks of, as of a moment NOW
 * ``recent_activity``: Latest batches of a home, and the events that they lost, for people who watch it
+* ``relation_comments``: Comments on relations and their columns, which ``DESCRIBE``, the shell and
+  docs/reference/sql.md show
 * ``relation_export``: Export of relations for other databases: Parquet files with a script of views, or one file of
   DuckDB
 * ``relation_steps``: Steps of the relations that statements of SQL read; ``match_steps`` has those of matches and

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from xscl.answers.channel_views import channel_steps
 from xscl.answers.match_rows import MATCH_ROW_SCHEMA, MATCH_ROWS_AT_ONCE, match_rows
 from xscl.answers.match_steps import output_steps
+from xscl.answers.relation_comments import column_comment
 from xscl.answers.relation_steps import RELATION_NAMES
 from xscl.answers.sql_guard import Judged, judge
 from xscl.answers.sql_relations import HomeRelations, home_relations
@@ -100,10 +101,22 @@ def _answered(
             steps = {}
         _make_sources(relations, session, steps, judged.times)
         for name, several in steps.items():
-            session.sql(with_statement(several)).createOrReplaceTempView(name)
+            frame = session.sql(with_statement(several))
+            if judged.kind == "describe":
+                frame = _commented(frame, name, relations)
+            frame.createOrReplaceTempView(name)
         for name in judged.relations - relations.names:
             _bring(session, name, given[name] if name in given or caller is None else caller.table(name))
         return session.sql(text)
+
+
+def _commented(frame: DataFrame, name: str, relations: HomeRelations) -> DataFrame:
+    """Give the columns of a relation their comments, which Spark shows."""
+    view = relations.view(name)
+    for column in frame.columns:
+        if comment := column_comment(name, column, view):
+            frame = frame.withMetadata(column, {"comment": comment})
+    return frame
 
 
 def _make_sources(
