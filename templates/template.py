@@ -39,6 +39,14 @@ class Template:
         return len(self.blocks)
 
     @property
+    def cost(self) -> int:
+        """Cost of a query: nodes that it keeps of matching documents, and comparisons of their values.
+
+        Quotas of tokens count it, so it depends on nothing but the shape.
+        """
+        return self.width + len(self.joins)
+
+    @property
     def block_count(self) -> int:
         """Number of blocks, and so of documents in a match."""
         return max(self.blocks) + 1

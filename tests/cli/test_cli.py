@@ -114,6 +114,19 @@ def test_without_a_home_the_message_says_what_to_do(run: Run) -> None:
         assert ran.code == 1 and "XSCL_NO_HOME" in ran.err and "xscl init" in ran.err, command
 
 
+def test_tokens_with_limits(home: Run) -> None:
+    made = home("token", "add", "guest", "--queries", "1", "--cost", "9")
+    assert made.code == 0 and made.out.startswith("xscl_")
+    assert home("query", "add", "a", FOLLOWS, "--owner", "guest").code == 0
+    assert "XSCL_TOO_MANY_QUERIES" in home("query", "add", "b", FOLLOWS, "--owner", "guest").err
+    assert home("token", "set", "guest", "--queries", "none", "--cost", "5").code == 0
+    assert "XSCL_QUERY_COST" in home("query", "add", "b", FOLLOWS, "--owner", "guest").err
+    [row] = json.loads(home("token", "list", "--json").out)
+    assert (row["token"], row["queries"], row["cost"]) == ("guest", None, 5)
+    assert home("token", "set", "guest", "--cost", "much").code == 2
+    assert "XSCL_TOKEN_NOT_FOUND" in home("token", "set", "nobody", "--cost", "1").err
+
+
 def test_places_that_cannot_be_homes(run: Run) -> None:
     for arguments in (["init", "--home", "/dev/null/x"], ["init", "--catalog", "foo"]):
         ran = run(*arguments)

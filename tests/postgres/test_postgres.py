@@ -20,22 +20,31 @@ import pytest
 import sample_home
 import sqlalchemy as sa
 from catalog_plans import DELIBERATE, ON_POSTGRES, add_rows, bad_plans, executed, postgres_scans
+from hook_server import hook_server
 
 from xscl.answers.channel_listing import channel_rows
+from xscl.answers.deliveries import add_files, add_webhook, delivery_rows, send_again
+from xscl.answers.match_listing import list_matches
 from xscl.base.errors import CatalogError
 from xscl.base.failpoints import hooked
 from xscl.base.types import Event
 from xscl.catalog.catalog import Catalog, open_catalog
-from xscl.catalog.groups import read_rt_rows, read_template_use
+from xscl.catalog.deliveries import drop_delivery
+from xscl.catalog.groups import owner_use, read_rt_rows, read_template_use
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.queries import read_queries, read_query
 from xscl.catalog.tables import EVENT_IDS, HOME, QUERIES
+from xscl.catalog.tokens import add_token, list_tokens, read_limits, read_token, revoke_token, set_limits
 from xscl.engine import Engine
+from xscl.ingest.fetch import FetchLimits
 from xscl.intake.intake import Intake
 from xscl.planning.planner import Planner
 from xscl.registry.channels import add_channel
 from xscl.registry.query_list import QueryFilter, count_queries, list_queries
 from xscl.registry.registry import Registry
+from xscl.service.deliverer import Deliverer
+from xscl.service.delivery_sending import DeliverySettings
+from xscl.service.webhooks import Retries
 from xscl.store.home import init_home, open_home
 from xscl.upkeep.archive_export import export_home
 from xscl.upkeep.archive_import import import_home
@@ -462,3 +471,98 @@ def test_no_statement_reads_a_whole_table_that_grows(url: str, tmp_path: Path) -
     assert told == ""
     assert set(ON_POSTGRES) <= used
     assert len(statements) > 150
+
+
+# -- tokens and deliveries -----------------------------------------------------------------------------------------
+
+
+def test_tokens_are_those_of_sqlite(url: str, tmp_path: Path) -> None:
+    """What is written and refused is the same; what tokens and keys are made of is chance."""
+    told = []
+    for place, name in ((str(tmp_path / "sqlite.db"), "sqlite"), (url, "postgres")):
+        catalog = open_catalog(f"sqlite:///{place}" if name == "sqlite" else place, create=True)
+        try:
+            told.append(_use_tokens(catalog))
+        finally:
+            catalog.close()
+    assert told[0] == told[1]
+
+
+def _use_tokens(catalog: Catalog) -> list[object]:
+    told: list[object] = []
+    with catalog.begin() as connection:
+        text = add_token(connection, "ann", ["read", "write"], 1, queries=3, cost=1 << 40)
+        other = add_token(connection, "bob", ["admin"], 2)
+    told += [catalog.ask(read_token, given) for given in (text, other, "xscl_none", "none", "xscl_ä\0")]
+    for wrong in (("ann", ["read"]), ("carl", ["root"]), ("carl", [])):
+        with pytest.raises(CatalogError) as raised, catalog.begin() as connection:
+            add_token(connection, *wrong, 3)
+        told.append(raised.value.condition)
+    with catalog.begin() as connection:
+        set_limits(connection, "ann", {"queries": None})
+        revoke_token(connection, "bob")
+    with pytest.raises(CatalogError) as raised, catalog.begin() as connection:
+        set_limits(connection, "bob", {"cost": 1})
+    told += [
+        raised.value.condition,
+        catalog.ask(list_tokens),
+        catalog.ask(read_limits, "ann"),
+        catalog.ask(read_token, other),
+    ]
+    return told
+
+
+def test_a_token_limits_cost(url: str, tmp_path: Path) -> None:
+    with Engine(init_home(tmp_path / "home", url)) as engine:
+        with engine.home.catalog.begin() as connection:
+            add_token(connection, "ann", ["write"], 1, cost=10)
+        outcomes = engine.register_many([(f"q{n}", text) for n, text in enumerate(TEXTS[:4])], owner="ann")
+        # The first has six variables and two joins: what is left is for none of the others.
+        assert [None if each.error is None else each.error.condition for each in outcomes] == [
+            None,
+            *["XSCL_QUERY_COST"] * 3,
+        ]
+        assert engine.home.catalog.ask(owner_use, "ann") == (1, 8)
+
+
+def test_deliveries_arrive_and_dead_letters_are_sent_again(url: str, tmp_path: Path) -> None:
+    home = init_home(tmp_path / "home", url)
+    soon = DeliverySettings(
+        retries=Retries(first_s=0.01, soon_s=0.02, most_s=0.02, attempts=2),
+        page=3,
+        limits=FetchLimits(total_s=5),
+        look_s=0.05,
+    )
+    with Engine(home) as engine, hook_server() as hook:
+        hook.answer = lambda number: 500
+        engine.register("ticks[./price > 100]", name="high")
+        engine.ingest(Event("ticks", f"t{n}", n, row={"price": n}) for n in range(99, 106))
+        engine.run_once()
+        add_webhook(home, "shop", "high", hook.url, after="start", private=True)
+        with pytest.raises(CatalogError):
+            add_webhook(home, "shop", "high", hook.url, after="start", private=True)
+        add_files(home, "archive", "high", tmp_path / "out", after="start", most_bytes=1 << 20)
+        deliverer = Deliverer(home, soon)
+        deliverer.start()
+        try:
+            _until(lambda: [row["dead_matches"] for row in delivery_rows(home)] == [0, 5])
+            hook.answer = lambda number: 200
+            assert send_again(home, "shop", None) == {"matches": 5}
+            deliverer.wake()
+            _until(lambda: len(hook.taken) == 5)
+        finally:
+            deliverer.stop()
+        wanted = [match.id for match in list_matches(home, query="high", after="start")]
+        assert sorted(hook.taken) == sorted(wanted)
+        [file] = (tmp_path / "out").iterdir()
+        assert len(file.read_text(encoding="utf-8").splitlines()) == 5
+        with home.catalog.begin() as connection:
+            drop_delivery(connection, "shop")
+        assert [row["delivery"] for row in delivery_rows(home)] == ["archive"]
+
+
+def _until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.02)

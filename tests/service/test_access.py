@@ -13,7 +13,7 @@ import pytest
 from http_service import SAME, SETTINGS, XML, Running, running
 
 from xscl.base.errors import EngineError
-from xscl.catalog.tokens import add_token, revoke_token
+from xscl.catalog.tokens import add_token, revoke_token, set_limits
 from xscl.engine import Engine
 from xscl.service.access import _Rates
 from xscl.service.server import make_server
@@ -86,6 +86,34 @@ def test_queries_belong_to_the_holder_and_quotas_count_them(served: Running) -> 
             assert writer.delete("/v1/queries/mine").status_code == 204
     finally:
         served.service.engine.set_quotas(queries=None)
+
+
+def test_a_token_limits_queries_and_their_cost(served: Running) -> None:
+    catalog = served.service.home.catalog
+    with catalog.begin() as connection:
+        text = add_token(connection, "guest", ["read", "write"], 0, queries=3, cost=10)
+    with httpx2.Client(base_url=served.address, headers={"authorization": f"Bearer {text}"}, timeout=30) as guest:
+        # Two values and a join of them.
+        assert guest.post("/v1/queries/validate", json={"text": SAME}).json()["cost"] == 3
+        for name in ("g1", "g2"):
+            assert guest.post("/v1/queries", json={"name": name, "text": SAME}).status_code == 201
+        two = "S//book->b[./author->a][./title->t] JOIN {a=c AND t=u, 1 h} S//blog->g[./author->c][./title->u]"
+        refused = guest.post("/v1/queries", json={"text": two})
+        assert refusal(refused) == (403, "XSCL_QUERY_COST")
+        assert "live ones of owner 'guest' 6; the token allows 10" in refused.json()["detail"]
+        # One text after another is counted; what is refused costs nothing.
+        many = {"queries": [{"name": f"g{n}", "text": "S//book->b"} for n in (3, 4)]}
+        found = guest.post("/v1/queries/bulk", json=many).json()
+        assert [each["action"] for each in found["outcomes"]] == ["registered", "refused"]
+        assert found["outcomes"][1]["problem"]["type"].endswith("XSCL_TOO_MANY_QUERIES")
+        assert guest.delete("/v1/queries/g1").status_code == 204
+        with catalog.begin() as connection:
+            set_limits(connection, "guest", {"queries": None, "cost": 8})
+        assert guest.post("/v1/queries", json={"name": "g5", "text": SAME}).status_code == 201
+        assert refusal(guest.post("/v1/queries", json={"text": SAME})) == (403, "XSCL_QUERY_COST")
+        # Others have what they had.
+        with served.client("write") as writer:
+            assert writer.post("/v1/queries", json={"name": "w1", "text": two}).status_code == 201
 
 
 def test_lines_of_the_log(served: Running) -> None:

@@ -33,6 +33,7 @@ __all__ = [
     "put_derived",
     "replace_rt_rows",
     "template_values",
+    "owner_use",
     "read_rt_rows",
     "read_template",
     "read_template_use",
@@ -99,6 +100,18 @@ def read_template_use(connection: Connection) -> list[tuple[Template, int, int]]
     rows = connection.execute(statement).all()
     found = [(stored_template(row), row.queries or 0, row.groups or 0) for row in rows]
     return sorted(found, key=lambda item: (-item[1], item[0].id))
+
+
+def owner_use(connection: Connection, owner: str) -> tuple[int, int]:
+    """Return how many live queries an owner has, and what they cost together (``Template.cost``)."""
+    mine = sa.select(QUERIES.c.template, sa.func.count().label("queries"))
+    mine = mine.where(QUERIES.c.owner == owner, QUERIES.c.docid_until == NEVER).group_by(QUERIES.c.template)
+    counts = {row.template: row.queries for row in connection.execute(mine)}
+    costs = 0
+    for some in in_parts(sorted(counts)):
+        rows = connection.execute(sa.select(TEMPLATES).where(TEMPLATES.c.template.in_(some)))
+        costs += sum(stored_template(row).cost * counts[row.template] for row in rows)
+    return sum(counts.values()), costs
 
 
 @lru_cache(maxsize=1024)

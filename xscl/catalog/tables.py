@@ -431,6 +431,8 @@ TOKENS = Table(
     Column("name", String, primary_key=True, comment="whose it is"),
     Column("digest", String, nullable=False, unique=True, comment="SHA-256 of the token, in hexadecimal digits"),
     _needed("scopes", String, "read, write, admin; by spaces"),
+    Column("queries", BigInteger, comment="live queries of its name at most; NULL: any number"),
+    Column("cost", BigInteger, comment="cost of all of them at most; NULL: any"),
     _needed("created", BigInteger, "microseconds"),
 )
 TOTALS = Table(

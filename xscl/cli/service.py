@@ -76,18 +76,23 @@ def token_add(
         list[str] | None,
         typer.Option("--scope", help="read, write or admin; may be repeated.", show_default="read and write"),
     ] = None,
+    queries: Annotated[int | None, typer.Option(help="Live queries of the name at most.", min=0)] = None,
+    cost: Annotated[int | None, typer.Option(help="Cost of these queries together at most.", min=0)] = None,
     *,
     at: HomeOptions,
 ) -> None:
     """Make a token and print it, once: the home keeps only a digest of it.
 
+    A query costs one for each node that it keeps and one for each join; checking it over HTTP tells how much.
+
     Example: xscl token add alice
     xscl token add sensor-7 --scope write
+    xscl token add guest --queries 20 --cost 200
     """
     from xscl.catalog.tokens import add_token
 
     with at.open().catalog.begin() as connection:
-        text = add_token(connection, name, scope or ["read", "write"], now_micros())
+        text = add_token(connection, name, scope or ["read", "write"], now_micros(), queries=queries, cost=cost)
     show(text)
     say(f"token {name}; it is not shown again")
 
@@ -102,11 +107,43 @@ def token_list(at: HomeOptions, printing: Printing) -> None:
 
     found = at.open().catalog.ask(list_tokens)
     rows = [
-        {"token": each.name, "scopes": ", ".join(sorted(each.scopes)), "created": format_time(each.created)}
+        {
+            "token": each.name,
+            "scopes": ", ".join(sorted(each.scopes)),
+            "created": format_time(each.created),
+            "queries": each.queries,
+            "cost": each.cost,
+        }
         for each in found
     ]
-    if not print_rows(rows, ["token", "scopes", "created"], printing.chosen()):
+    if not print_rows(rows, ["token", "scopes", "created", "queries", "cost"], printing.chosen()):
         say("no tokens; 'xscl token add NAME' makes one")
+
+
+@command(token_app, "set")
+def token_set(
+    name: str,
+    queries: Annotated[str | None, typer.Option(help="Live queries of the name at most; 'none': any number.")] = None,
+    cost: Annotated[str | None, typer.Option(help="Cost of them together at most; 'none': any.")] = None,
+    *,
+    at: HomeOptions,
+) -> None:
+    """Change the limits of a token.  Queries that are registered stay, whatever the limits are now.
+
+    Example: xscl token set guest --queries 50 --cost none
+    """
+    from xscl.catalog.tokens import set_limits
+
+    changed = {}
+    for limit, text in (("queries", queries), ("cost", cost)):
+        if text is None:
+            continue
+        if text != "none" and not (text.isascii() and text.isdecimal() and len(text) < 19):
+            raise typer.BadParameter(f"{text!r} is no whole number, and not 'none'", param_hint=f"--{limit}")
+        changed[limit] = None if text == "none" else int(text)
+    with at.open().catalog.begin() as connection:
+        set_limits(connection, name, changed)
+    say(f"token {name}: {', '.join(f'{limit} {most}' for limit, most in changed.items()) or 'as it was'}".lower())
 
 
 @command(token_app, "revoke")

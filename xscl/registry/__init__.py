@@ -1,5 +1,6 @@
 """Texts of queries and definitions of channels to rows of the catalogue.
 
+* ``allowances``: Allowances of owners: how many live queries one may have, and what they may cost together
 * ``canonical_text``: Canonical text of a query: the statements that register it in any home
 * ``channel_names``: Names of elements and attributes that a channel's documents have, from its schema or from some
   documents held

@@ -15,7 +15,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
-from xscl.base.shown import counted
 from xscl.base.types import now_micros, to_micros
 from xscl.catalog.groups import (
     add_groups,
@@ -28,11 +27,11 @@ from xscl.catalog.groups import (
 )
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.queries import add_queries
-from xscl.catalog.quotas import read_quotas
 from xscl.catalog.tables import GROUPS, INSTANCES, IS_LISTED, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
 from xscl.language.compile import CompiledQuery
 from xscl.language.forms import Prepared
 from xscl.language.query_rows import guards_of, variables_of
+from xscl.registry.allowances import Allowances
 from xscl.registry.memory import Known
 from xscl.templates.relations import rt_rows
 from xscl.templates.template import Template
@@ -72,9 +71,7 @@ class Loading:
         """Whether a name is taken, of the names that were looked up."""
         self._last: int | None = None
         """Number of the last query that is written."""
-        self._most = read_quotas(connection).queries
-        self._live: dict[str, int] = {}
-        """Live queries of each owner, those that wait included, where there is a quota."""
+        self._allowances = Allowances(connection)
 
     # -- names -------------------------------------------------------------------------------------------------
 
@@ -107,7 +104,7 @@ class Loading:
     def forget(self, name: str) -> None:
         """Note that the query of that name was dropped, or is about to be resumed."""
         self._taken[name] = False
-        self._live.clear()
+        self._allowances.forget()
 
     # -- adding ------------------------------------------------------------------------------------------------
 
@@ -117,7 +114,7 @@ class Loading:
         """Let a query wait to be written; ``namespaces`` is JSON.
 
         Raises:
-            CatalogError: the name is taken, or the owner has as many queries as the home allows.
+            CatalogError: the name is taken, or the owner has as many queries as the home or its token allows.
         """
         if self.is_taken(name):
             raise CatalogError(
@@ -125,31 +122,11 @@ class Loading:
                 f"there is a query {name!r} already",
                 hint=f"drop it first with 'xscl query drop {name}' or engine.drop({name!r}), or take another name",
             )
-        self._count(owner)
+        self._allowances.take(
+            owner, prepared.compiled.template, ((one.owner, one.prepared.compiled.template) for one in self._waiting)
+        )
         self._taken[name] = True
         self._waiting.append(_Waiting(name, text, namespaces, prepared, owner, resumes))
-
-    def _count(self, owner: str) -> None:
-        """Count one more live query of an owner.
-
-        Raises:
-            CatalogError: ``XSCL_TOO_MANY_QUERIES``.
-        """
-        if self._most is None:
-            return
-        if owner not in self._live:
-            mine = sa.select(sa.func.count()).where(QUERIES.c.owner == owner, QUERIES.c.docid_until == NEVER)
-            waiting = sum(one.owner == owner for one in self._waiting)
-            self._live[owner] = (self.connection.scalar(mine) or 0) + waiting
-        if self._live[owner] >= self._most:
-            who = f"owner {owner!r} has" if owner else "there are without an owner"
-            raise CatalogError(
-                "XSCL_TOO_MANY_QUERIES",
-                f"{who} {counted(self._live[owner], 'live query')}, and this home allows {self._most:,} of one owner",
-                hint="drop one with 'xscl query drop' or engine.drop(NAME), or have the quota raised with "
-                "'xscl quota set queries' or engine.set_quotas(queries=…)",
-            )
-        self._live[owner] += 1
 
     def flush(self) -> None:
         """Write what waits, in the order in which it came."""

@@ -58,6 +58,7 @@ class Checked:
     end: int = 0
     name: str = ""
     template: str = ""
+    cost: int = 0
     channels: tuple[str, ...] = ()
     cases: tuple[CaseFacts, ...] = ()
     drawing: Drawing | None = None
@@ -206,6 +207,7 @@ def _checked(service: Service, form: Mapping[str, str]) -> Checked:
     return Checked(
         name=info.name,
         template=compiled.template.id,
+        cost=compiled.template.cost,
         channels=channels,
         cases=case_facts(compiled),
         drawing=query_drawing(compiled),

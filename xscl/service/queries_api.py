@@ -43,6 +43,7 @@ class Validated(BaseModel):
     name: str = Field(description="Name that the text gives; 'once' if it gives none.")
     channels: list[str] = Field(description="Channels of its blocks, or of their streams.")
     template: str = Field(description="Template to which the query would belong.")
+    cost: int = Field(description="Cost that limits of tokens count: nodes that it keeps, and joins.")
     notes: list[str]
 
 
@@ -109,7 +110,11 @@ def validate(new: NewQuery, service: Running, holder: Reader) -> Validated:
     with service.registering:
         info, compiled, notes = service.engine.registry.unregistered(new.text, name=new.name)
     return Validated(
-        name=info.name, channels=sorted(set(compiled.channels)), template=compiled.template.id, notes=list(notes)
+        name=info.name,
+        channels=sorted(set(compiled.channels)),
+        template=compiled.template.id,
+        cost=compiled.template.cost,
+        notes=list(notes),
     )
 
 
