@@ -136,8 +136,8 @@ class Member(NamedTuple):
 class Admitted(NamedTuple):
     """Groups whose windows some members satisfy, and the case of each that does."""
 
-    groups: tuple[int, ...]
-    cases: tuple[int, ...]
+    groups: Sequence[int] | Int64s
+    cases: Sequence[int] | Int32s
 
 
 class ClassRow(NamedTuple):

@@ -95,7 +95,7 @@ def _admitted(signature: Signature, found: npt.NDArray[np.int64]) -> Iterator[tu
     for solved, start, end in zip(signature.instances, cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
         if start < end:
             of = found[start:end]
-            yield solved, Admitted(tuple(windows.gid[of].tolist()), tuple(windows.case[of].tolist()))
+            yield solved, Admitted(windows.gid[of], windows.case[of])
 
 
 def refuse_pairs(
@@ -109,7 +109,7 @@ def refuse_pairs(
     for solved, by in _admitted(signature, admits):
         for reason in solved.solution.refusals:
             for left, right in zip(pairs.left.tolist(), pairs.right.tolist(), strict=True):
-                out.add_refused(documents.members(left, right), sorted(set(by.groups)), reason)
+                out.add_refused(documents.members(left, right), np.unique(by.groups).tolist(), reason)
 
 
 def class_rows(signature: Signature, admits: npt.NDArray[np.int64]) -> Iterator[ClassRow]:
