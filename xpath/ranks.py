@@ -32,6 +32,8 @@ _SHORT = rf"^-?[0-9]{{1,8}}(\.[0-9]{{1,{_DIGITS - 8}}})?$"
 
 _OF_NUMBERS = np.isin(np.arange(256), np.frombuffer(b"0123456789.-", dtype=np.uint8))
 """Bytes that plain numbers consist of."""
+_BEGIN_NUMBERS = np.isin(np.arange(256), np.frombuffer(b"0123456789.- \t\r\n", dtype=np.uint8))
+"""Bytes that numbers begin with, or the space before them."""
 
 NO_VALUE, FIRST_VALUE = 1, 2
 """Ranks of a text that is no value of a reading, and of one below all constants; 0 is that of NULL."""
@@ -160,6 +162,11 @@ def xpath_numbers(texts: pa.StringArray) -> npt.NDArray[np.float64]:
     if numbers is not None:
         return numbers
     found = np.full(len(texts), np.nan)
+    likely = _begin_like_numbers(texts)
+    if 2 * len(likely) < len(texts):
+        if len(likely):
+            found[likely] = xpath_numbers(texts.take(pa.array(likely)))
+        return found
     plain = pc.match_substring_regex(texts, _PLAIN).fill_null(False)
     simple = plain.to_numpy(zero_copy_only=False)
     found[simple] = texts.filter(plain).cast(pa.float64()).to_numpy(zero_copy_only=False)
@@ -168,6 +175,16 @@ def xpath_numbers(texts: pa.StringArray) -> npt.NDArray[np.float64]:
         number = to_number(texts[place].as_py())
         found[place] = np.nan if number is None else number
     return found
+
+
+def _begin_like_numbers(texts: pa.StringArray) -> Int64s:
+    """Return the places of texts whose first byte may begin a number."""
+    _, offsets, data = texts.buffers()
+    if not len(texts) or data is None or not data.size:
+        return np.empty(0, dtype=np.int64)
+    places = np.frombuffer(offsets, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    first = np.frombuffer(data, dtype=np.uint8)[np.minimum(places[:-1], data.size - 1)]
+    return np.flatnonzero(_BEGIN_NUMBERS[first] & (places[1:] > places[:-1]))
 
 
 def _all_plain(texts: pa.StringArray) -> npt.NDArray[np.float64] | None:
