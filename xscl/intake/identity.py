@@ -84,6 +84,8 @@ class IdsOfChannel:
         """Ids with feed and version."""
         self.asked: set[str] = set()
         """Ids that were read."""
+        self.free: set[str] = set()
+        """Ids that no event had before this transaction."""
         self._new: dict[str, IdRow] = {}
         """Events of this transaction that are the only ones with their ids."""
 
@@ -164,6 +166,22 @@ class KnownEvents:
             digest = cells_digest(channels[channel].schema or {}, row.cells)
             known = KnownEvent(row.id, "", 0, 1, row.docid, row.docid, digest, None, None, whole=True)
             self.add(channel, row.id, known)
+        self._learn_next(items)
+
+    def _learn_next(self, items: Sequence[CheckedEvent]) -> None:
+        """Read whether the ids are taken that items of feeds get if their own ids are known."""
+        wanted: dict[str, set[str]] = {}
+        for item in items:
+            feed, channel = item.event.feed, item.event.channel
+            if feed is not None and (known := self.of_channel(channel).versions.get(item.id)):
+                mine = [row for row in known if row.scope == _scope(feed, item.by)]
+                if not any(row.digest == item.digest for row in mine):
+                    wanted.setdefault(channel, set()).add(_next_id(item, feed, known, mine))
+        for channel, ids in wanted.items():
+            ids -= self.of_channel(channel).asked
+            taken = {row.id for row in find_event_ids(self._connection, channel, ids)} if ids else set()
+            self.of_channel(channel).taken |= taken
+            self.of_channel(channel).free |= ids - taken
 
     def _read(self, channel: str, bases: set[str]) -> None:
         found: dict[str, list[KnownEvent]] = {}
@@ -217,16 +235,14 @@ class KnownEvents:
                     taken_id(item.id, event.channel, is_place=event.row is not None and item.id == event.source),
                     hint="only items of feeds have versions",
                 )
-        base = item.id
-        if known[0].scope != scope:
-            base = f"{item.id} ({feed or (event.channel if item.stream is None else item.stream.name)})"
+        id_ = _next_id(item, feed, known, mine)
         if not mine:
-            return Identity(self._free_id(item, base), feed, 1, None if copied is None else copied.item, ts, copied)
+            return Identity(self._free_id(item, id_), feed, 1, None if copied is None else copied.item, ts, copied)
         if copied is not None and copied in mine:
             # One feed in two streams: its items are counted once.
             return Identity(self._free_id(item, f"{copied.id}~"), feed, copied.version, copied.item, ts, copied)
         version = max(row.version for row in mine) + 1
-        return Identity(self._free_id(item, f"{base}#{version}"), feed, version, mine[0].item, ts, copied)
+        return Identity(self._free_id(item, id_), feed, version, mine[0].item, ts, copied)
 
     def _copied(
         self, known: Sequence[KnownEvent], mine: Sequence[KnownEvent], item: CheckedEvent, ts: int
@@ -253,8 +269,18 @@ class KnownEvents:
 
     def _is_taken(self, channel: str, id_: str) -> bool:
         """Tell whether an id is taken; of the event's own id ``learn`` has told already."""
+        if id_ in self.of_channel(channel).free:
+            return False
         statement = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.channel == channel, EVENT_IDS.c.id == id_)
         return self._connection.execute(statement).first() is not None
+
+
+def _next_id(item: CheckedEvent, feed: str, known: Sequence[KnownEvent], mine: Sequence[KnownEvent]) -> str:
+    """Return the id of the next event with an id that is known; ``mine`` are those of them that it is a version of."""
+    base = item.id
+    if known[0].scope != _scope(feed, item.by):
+        base = f"{item.id} ({feed or (item.event.channel if item.stream is None else item.stream.name)})"
+    return f"{base}#{max(row.version for row in mine) + 1}" if mine else base
 
 
 def _scope(feed: str, stream: int) -> tuple[str, int]:
