@@ -18,7 +18,7 @@ from xscl.answers.sql_tokens import Dialect
 from xscl.base.durations import parse_duration
 from xscl.base.errors import EngineError
 
-__all__ = ["MOST_ELEMENTS", "MOST_RANGE", "MOST_TOGETHER", "check_sizes"]
+__all__ = ["MOST_ELEMENTS", "MOST_JOINED", "MOST_RANGE", "MOST_TOGETHER", "check_sizes"]
 
 MOST_ELEMENTS = 1_000_000
 """Characters or elements that one call may make."""
@@ -26,6 +26,8 @@ MOST_TOGETHER = 10_000_000
 """Characters or elements of calls that may multiply each other."""
 MOST_RANGE = 10_000_000
 """Rows of the table function ``range``."""
+MOST_JOINED = 256
+"""Columns that texts and arrays of one query join, times those of the queries that it reads."""
 _MOST_WINDOWS = 1_000
 """Windows of ``window`` in which one time is."""
 _LEAST_ERROR = 1e-4
@@ -51,6 +53,8 @@ _JOINED = frozenset(["array_join", "array_union", "concat", "concat_ws", "flatte
     *("regexp_replace", "replace", "overlay", "map_concat", "translate", "listagg", "string_agg"),
 }
 """Functions whose result is as long as their arguments together, or longer."""
+_GATHERED = frozenset(["array", "arrays_zip", "map", "named_struct", "struct", "zip_with"])
+"""Functions whose result holds their arguments."""
 _WIDE = re.compile(r"%[^a-zA-Z%]*\d{5}")
 """A width or precision of more than four digits in a format."""
 _SECONDS = {
@@ -98,6 +102,8 @@ def check_sizes(statement: str) -> None:
                 joined += 1
             if isinstance(node, exp.With) and node.args.get("recursive"):
                 _check_recursion(node)
+        if (times := _times(tree, {})) > MOST_JOINED:
+            raise _too_large(f"queries inside each other join {times:,} columns, at most {MOST_JOINED:,}")
     if together > 1 and (size := together * longest * (joined + 1)) > MOST_TOGETHER:
         raise _too_large(f"its calls may make {size:,.0f} values together, at most {MOST_TOGETHER:,}")
 
@@ -259,6 +265,38 @@ def _doubles(body: exp.Expr, name: str) -> bool:
 
 def _joins(node: exp.Expr) -> bool:
     return isinstance(node, exp.DPipe) or _name(node) in _JOINED
+
+
+def _times(query: exp.Expr, known: Mapping[str, int]) -> int:
+    """Return how many times as long as a value of a relation the values of a query may be.
+
+    Args:
+        query: with its table expressions and subqueries.
+        known: the same of table expressions around it.
+    """
+    known = dict(known)
+    tables = query.args.get("with_") or query.args.get("with")
+    for table in tables.expressions if tables is not None else ():
+        known[table.alias.lower()] = _times(table.this, known)
+    own, read = 1, 1
+    for node in _within(query):
+        if isinstance(node, exp.Table):
+            read = max(read, known.get(node.name.lower(), 1))
+        elif isinstance(node, exp.Query) and not isinstance(node, exp.Table):
+            read = max(read, _times(node, known))
+        elif isinstance(node, exp.Array) or _name(node) in _GATHERED or _joins(node):
+            own = max(own, sum(1 for _ in _columns(node)))
+    return own * read
+
+
+def _within(query: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the nodes of a query; of queries inside it themselves, and nothing of theirs."""
+    waiting = [each for each in query.iter_expressions() if not isinstance(each, exp.With)]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, exp.Query) or isinstance(node, exp.Table):
+            waiting += node.iter_expressions()
 
 
 def _columns(node: exp.Expr) -> Iterator[exp.Column]:
