@@ -590,6 +590,7 @@ class Engine:
         batch_docs: int = DEFAULT_BATCH_DOCS,
         name: str = "xscl-run",
         then: Callable[[BatchReport], None] = lambda report: None,
+        failed: Callable[[BaseException], None] = lambda error: None,
         apart_s: float = 0.0,
     ) -> RunHandle:
         """Process what comes in until stopped; a handle in the manner of pyspark's StreamingQuery.
@@ -599,6 +600,7 @@ class Engine:
             batch_docs: documents in a batch at most.
             name: of the handle and its thread.
             then: is called in that thread with the report of each batch once that is committed.
+            failed: is called in that thread with the error that ends it.
             apart_s: seconds between the beginnings of two batches at least; so under load a batch is worth its cost.
 
         Raises:
@@ -613,7 +615,7 @@ class Engine:
         def run(stop: Callable[[], bool], note: Callable[[BatchReport], None]) -> None:
             self.run_once(batch_docs=batch_docs, stop=stop, then=note)
 
-        return RunHandle(Work(self.warm, run, then), Pauses(pause, apart_s), self._run_lock, name)
+        return RunHandle(Work(self.warm, run, then, failed), Pauses(pause, apart_s), self._run_lock, name)
 
     def alone(self) -> AbstractContextManager[None]:
         """Keep others from running batches on this home, from entering the context until leaving it.

@@ -25,8 +25,10 @@ class Work:
     """Is called before the first look."""
     run: Callable[[Callable[[], bool], Callable[[BatchReport], None]], None]
     """Processes what is there: it asks the first function whether to stop, and gives reports to the second one."""
-    then: Callable[[BatchReport], None]
+    then: Callable[[BatchReport], None] = lambda report: None
     """Is called with the report of each batch."""
+    failed: Callable[[BaseException], None] = lambda error: None
+    """Is called with the error that ends the loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,7 @@ class RunHandle:
                 self._stopping.wait(max(0.0, began + self._pauses.apart_s - time.monotonic()))
         except BaseException as error:
             self._error = error
+            self._work.failed(error)
         finally:
             self._lock.release()
 

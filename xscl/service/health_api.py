@@ -42,7 +42,7 @@ async def readyz(service: Running) -> JSONResponse:
     if service.is_ending:
         status = "ending"
     elif not service.is_running:
-        status = "batches are not processed"
+        status = f"batches are not processed: {getattr(service.problem, 'condition', 'XSCL_INTERNAL')}"
     elif not service.is_warm:
         status = "queries are being planned for"
     else:

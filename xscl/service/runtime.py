@@ -72,8 +72,13 @@ class Service:
     def start(self) -> None:
         """Begin to process batches and to ask feeds; is called in the thread of the event loop."""
         self._loop = asyncio.get_running_loop()
-        every, apart_s = self.settings.every, self.settings.apart_s
-        self.handle = self.engine.start(every=every, name="xscl-batches", then=self._processed, apart_s=apart_s)
+        self.handle = self.engine.start(
+            every=self.settings.every,
+            name="xscl-batches",
+            then=self._processed,
+            failed=lambda error: tell(f"batches are not processed any more: {error}"),
+            apart_s=self.settings.apart_s,
+        )
         self.metrics.running.set_function(lambda: float(self.is_running))
         self.deliverer.start()
         if self.settings.fetch:
