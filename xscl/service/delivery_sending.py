@@ -46,7 +46,7 @@ class DeliverySettings:
     page_bytes: int = 4 << 20
     """Bytes of a page, unless its first match has more."""
     limits: FetchLimits = field(default_factory=FetchLimits)
-    apart_s: float = 0.5
+    apart_s: float = 1.0
     """Time between two looks at least, so that a page is worth its cost."""
     look_s: float = 5.0
     """Time between two looks for deliveries that were added, dropped or set back."""

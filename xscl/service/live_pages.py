@@ -44,6 +44,8 @@ class LivePages:
         task = self._pages.get(key)
         if task is None:
             task = self._pages[key] = asyncio.create_task(_read(read))
+            # All streams may have ended by the time it fails.
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             if len(self._pages) > _KEPT:
                 self._pages.popitem(last=False)
         try:
