@@ -53,12 +53,19 @@ class Webhook(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["content-length"]))
         fails = self.chance.random() < 0.5
         if not fails:
-            Webhook.found.update(json.loads(line)["match"] for line in body.splitlines())
+            Webhook.found.update([json.loads(line)["match"] for line in body.splitlines()])
         self.send_response(503 if fails else 204)
         self.send_header("content-length", "0")
         self.end_headers()
 
     def log_message(self, *given: object) -> None:
+        """Say nothing."""
+
+
+class WebhookServer(ThreadingHTTPServer):
+    """Says nothing of requests that break off, as those of a killed service do."""
+
+    def handle_error(self, *given: object) -> None:
         """Say nothing."""
 
 
@@ -232,7 +239,7 @@ def main() -> int:
     parser.add_argument("--readers", type=int, default=5)
     parser.add_argument("--kills", type=int, default=0)
     given = parser.parse_args()
-    hook = ThreadingHTTPServer(("127.0.0.1", 0), Webhook)
+    hook = WebhookServer(("127.0.0.1", 0), Webhook)
     threading.Thread(target=hook.serve_forever, daemon=True).start()
     folder = Path(tempfile.mkdtemp())
     make_home(folder / "home", given.queries, f"http://127.0.0.1:{hook.server_address[1]}/")
