@@ -350,6 +350,18 @@ def test_columns_of_numbers_and_times_are_curves() -> None:
         assert curve(columns, rows) is None
 
 
+def test_the_built_editor_is_of_the_versions_that_are_named() -> None:
+    root = Path(__file__).parents[2]
+    named = json.loads((root / "tools/codemirror/package.json").read_text(encoding="utf-8"))["dependencies"]
+    licence = (root / "xscl/service/static/codemirror-LICENSE.txt").read_text(encoding="utf-8")
+    assert all(f"{name} {version} (MIT)" in licence for name, version in named.items() if name != "esbuild")
+    locked = json.loads((root / "tools/codemirror/package-lock.json").read_text(encoding="utf-8"))["packages"]
+    for line in licence.split("\n\n")[0].splitlines():
+        if not line.startswith("Copyright"):
+            name, version, _ = line.split(" ")
+            assert locked[f"node_modules/{name}"]["version"] == version
+
+
 def test_a_sparkline_stays_in_its_place() -> None:
     for figures in ([], [0.0], [0, 0, 0], [1, 5, 2]):
         line = sparkline(figures, 100, 20)

@@ -14,7 +14,7 @@ from datetime import datetime
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from xscl.answers.sql_tokens import Dialect
+from xscl.answers.sql_tokens import Dialect, tokens_of
 from xscl.base.durations import parse_duration
 from xscl.base.errors import EngineError
 
@@ -33,6 +33,7 @@ _MOST_WINDOWS = 1_000
 _LEAST_ERROR = 1e-4
 """Error of ``count_min_sketch``, which has room for its reciprocal."""
 
+_BEFORE_QUERIES = frozenset(["DESC", "DESCRIBE", "QUERY", "TABLE"])
 _ROWS = frozenset(["explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer"])
 """Functions whose elements become rows, one after another."""
 _SIZED: Mapping[str, int] = {
@@ -78,10 +79,15 @@ def check_sizes(statement: str) -> None:
     """Refuse a statement that may ask for more than a process can hold; one that cannot be read is left to others.
 
     Raises:
-        EngineError: ``XSCL_SQL_SIZE``.
+        EngineError: ``XSCL_SQL_SIZE``; ``XSCL_SQL``: it has something that is no token.
     """
+    tokens = tokens_of(statement)
+    while tokens and tokens[0].text.upper() in _BEFORE_QUERIES:
+        del tokens[0]
+    if not tokens or tokens[0].text.upper() == "SHOW":
+        return
     try:
-        trees = Dialect().parse(statement)
+        trees = Dialect().parser().parse(tokens, statement)
     except (SqlglotError, RecursionError):
         return
     together, longest, joined = 1.0, 1.0, 0
