@@ -13,17 +13,22 @@ from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from http_service import SAME, SETTINGS, Running, running
 from typer.testing import CliRunner, Result
 
+from xscl.base.errors import EngineError
 from xscl.cli.app import app
 from xscl.cli.client import Client
 from xscl.cli.sql import Answering
 from xscl.engine import Engine
 from xscl.store.home import init_home
 from xscl.store.served import SERVICE_FILE, Serving, announce, read_serving, withdraw
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="module")
@@ -204,3 +209,17 @@ def test_a_file_that_says_something_else(tmp_path: Path, told: str) -> None:
     (tmp_path / SERVICE_FILE).write_text(told.replace("%", socket.gethostname()), encoding="utf-8")
     assert read_serving(tmp_path) is None
     withdraw(tmp_path, held)
+
+
+def test_the_shell_uses_the_session_of_the_service(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(tmp_path / "home", replace(SETTINGS, auth=False), spark) as found:
+        monkeypatch.setenv("XSCL_HOME", str(found.service.home.root))
+        monkeypatch.setattr("xscl.cli.sql.Answering._of_home", lambda *_: pytest.fail("the home was asked"))
+        script = "create query one as S//one;\nselect qid,\n  1.5BD as n from queries;\n\\d streams\nselect wrong;\n"
+        result = CliRunner().invoke(app, ["shell", "--format", "csv"], input=script)
+    assert result.stdout.startswith("qid,n\none,1.5\ncol_name "), result.output
+    assert "name of the stream, which no channel has" in result.stdout
+    assert isinstance(result.exception, EngineError) and result.exception.message.startswith("-:5: ")
+    assert "\n    select wrong\n           ^" in result.exception.message

@@ -30,6 +30,8 @@ class Statement:
     """Line in which the statement begins, from 1."""
     is_ended: bool
     """Whether a semicolon ends the statement."""
+    end: int
+    """Offset behind the statement and its semicolon."""
 
     @property
     def placed(self) -> str:
@@ -61,4 +63,5 @@ def statements(script: str) -> Iterator[Statement]:
 
 
 def _statement(script: str, begin: int, end: int, *, is_ended: bool) -> Statement:
-    return Statement(script[begin:end].rstrip(), script.count("\n", 0, begin) + 1, is_ended)
+    line = script.count("\n", 0, begin) + 1
+    return Statement(script[begin:end].rstrip(), line, is_ended, end + is_ended)

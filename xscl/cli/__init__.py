@@ -26,6 +26,10 @@
 * ``remote``: Commands that go to a running service: the same rows and texts as of a home
 * ``run``: ``xscl run``, ``stats``, ``demo`` and ``bench``: what works on a home, and what it cost
 * ``service``: ``xscl serve`` and ``xscl token``: the service, and who may use it
+* ``shell``: ``xscl shell``: statements of XSCL and SQL in one warm session
+* ``shell_input``: Input of the shell: where a statement ends, and whether it is SQL or XSCL
+* ``shell_terminal``: The terminal of the shell: line editing with history and completion, and a pager for long answers
+* ``shell_words``: Words that the shell completes: relations, columns, names of queries, keywords and its own commands
 * ``signals``: SIGTERM and Ctrl-C: what runs without end, ends behind what it is doing
 * ``sql``: ``xscl sql``: statements of SQL over the relations of a home
 * ``templates``: ``xscl template``: queries grouped by the shape of their joins

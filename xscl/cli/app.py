@@ -2,8 +2,8 @@
 
 Data goes to stdout, messages to stderr; exit 0 ok, 1 failure, 2 usage, 3 partly done.  A noun's commands are in the
 module of its name.  A module is imported when one of its commands is asked for, and libraries that are slow to load
-where a command needs them.  Only ``run``, ``query run``, ``eval``, ``sql``, ``demo``, ``bench`` and
-``doctor`` import Spark, and start it if need be.
+where a command needs them.  Only ``run``, ``query run``, ``eval``, ``sql``, ``shell``, ``demo``, ``bench``
+and ``doctor`` import Spark, and start it if need be.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
         "run": "run:run",
         "serve": "service:serve",
         "sql": "sql:sql",
+        "shell": "shell:shell",
         "stats": "run:stats",
         "eval": "ingest:eval_",
         "demo": "run:demo",

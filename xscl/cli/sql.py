@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,10 +19,15 @@ from xscl.cli.printing import Format, print_rows
 from xscl.cli.remote import MOST_ROWS, NO_TIME, Answer, ask_sql
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from xscl.cli.client import Client
     from xscl.engine import Engine
 
 __all__ = ["Answering", "print_answer", "sql"]
+
+_LOOK_S, _PATIENCE_S = 0.2, 30.0
+"""Seconds between two looks for Ctrl-C, and until the end of a statement that it cancels."""
 
 
 def sql(
@@ -94,6 +102,8 @@ class Answering:
     client: Client | None
     make: Callable[[], Engine]
     engine: Engine | None = None
+    session: SparkSession | None = None
+    """Session of the statement that the engine answers."""
 
     @classmethod
     def of(cls, at: ServedOptions, on: SparkOptions, limit: int) -> Answering:
@@ -123,7 +133,43 @@ class Answering:
         if self.engine is None:
             self.engine = self.make()
         frame = self.engine.sql(statement)
+        self.session = frame.sparkSession
         with sql_errors():
             rows = (frame.limit(limit + 1) if limit else frame).toArrow().to_pylist()
         more = bool(limit) and len(rows) > limit
         return Answer(frame.columns, rows[:limit] if more else rows, more)
+
+    def ask_interruptibly(self, statement: str, limit: int) -> Answer:
+        """Answer a statement as ``ask`` does; Ctrl-C cancels it, and what a service still does for it is not awaited.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C came.
+        """
+        found: Future[Answer] = Future()
+        # Ctrl-C would spoil a wait for the thread itself.
+        done = threading.Event()
+
+        def work() -> None:
+            try:
+                found.set_result(self.ask(statement, limit))
+            except BaseException as error:
+                found.set_exception(error)
+            done.set()
+
+        threading.Thread(target=work, daemon=True).start()
+        try:
+            while not done.wait(_LOOK_S):
+                pass
+        except KeyboardInterrupt:
+            if self.client is None:
+                self._interrupt(done)
+            raise
+        return found.result()
+
+    def _interrupt(self, done: threading.Event) -> None:
+        """End the jobs of the statement, until it ends; jobs that have not begun yet cannot be ended."""
+        until = time.monotonic() + _PATIENCE_S
+        while not done.is_set() and time.monotonic() < until:
+            if self.session is not None:
+                self.session.interruptAll()
+            done.wait(_LOOK_S)
