@@ -65,6 +65,7 @@ ALLOWED = {
         "xscl.answers.sql_sources",
         "xscl.answers.sql_views",
         "xscl.cli.make_class_archive",
+        "xscl.cli.sql",
         "xscl.engine",
         "xscl.intake.frame_intake",
         "xscl.intake.task_faults",

@@ -28,6 +28,7 @@
 * ``service``: ``xscl serve`` and ``xscl token``: the service, and who may use it
 * ``shell``: ``xscl shell``: statements of XSCL and SQL in one warm session
 * ``shell_input``: Input of the shell: where a statement ends, and whether it is SQL or XSCL
+* ``shell_session``: A session of the shell: statements and commands, one after another
 * ``shell_terminal``: The terminal of the shell: line editing with history and completion, and a pager for long answers
 * ``shell_words``: Words that the shell completes: relations, columns, names of queries, keywords and its own commands
 * ``signals``: SIGTERM and Ctrl-C: what runs without end, ends behind what it is doing
