@@ -613,7 +613,10 @@ class Engine:
             raise EngineError("XSCL_BAD_OPTION", f"every: {error}") from None
 
         def run(stop: Callable[[], bool], note: Callable[[BatchReport], None]) -> None:
-            self.run_once(batch_docs=batch_docs, stop=stop, then=note)
+            reports = self.run_once(batch_docs=batch_docs, stop=stop, then=note)
+            if reports and not reports[-1].events:
+                # Registrations are planned for as they come, and not when the next event waits for it.
+                self.warm()
 
         return RunHandle(Work(self.warm, run, then, failed), Pauses(pause, apart_s), self._run_lock, name)
 
