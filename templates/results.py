@@ -65,6 +65,7 @@ RESULT_SCHEMA = pa.schema(
         ("members", pa.list_(MEMBER)),  # link, refused: the documents
         ("others", pa.list_(pa.list_(pa.int32()))),  # rout: of each node all that may stand in its place; NULL: itself
         ("reason", pa.string()),  # refused: a ``Refusal``
+        ("later", pa.int64()),  # match: as ``ClassRow.later``; NULL is 0
     ]
 )
 
@@ -153,6 +154,8 @@ class ClassRow(NamedTuple):
     exchange: int | None = None
     """The oldest place of an exchange for which ``ONCE`` leaves it out (``once``): a query has it only if it sees
     members from there or later on.  None: every query has it."""
+    later: int | None = None
+    """Time from the newest member to the match, microseconds; None: the match has the newest member's time."""
 
     @property
     def size(self) -> int:
@@ -224,7 +227,7 @@ class ResultColumns:
             sizes[row.relation == "match"] += row.size
             of_class = (row.relation, self.origin, number, None, None, None)
             meant = (row.instance, row.nodes, row.witness, row.by.groups, row.by.cases, row.exchange)
-            self._rows.append((*of_class, *meant, None, None, row.others, None))
+            self._rows.append((*of_class, *meant, None, None, row.others, None, row.later))
         self._sizes.append((sizes[0], sizes[1]))
         return number
 
@@ -252,7 +255,7 @@ class ResultColumns:
     def add_documents(self, docs: Sequence[int], number: int) -> None:
         """Two or more documents, and their class."""
         two = (*docs, None) if len(docs) == 2 else (None, None, docs)
-        self._rows.append(("docs", self.origin, number, *two, *(None,) * 10))
+        self._rows.append(("docs", self.origin, number, *two, *(None,) * 11))
         rout, matches = self._sizes[number]
         self.counts.update(rout=rout, match=matches)
 
@@ -260,7 +263,7 @@ class ResultColumns:
         """Return a row of a link."""
         docs = [member.docid for member in members]
         rows = [member._asdict() for member in members]
-        self._rows.append(("link", *(None,) * 4, docs, None, nodes, *(None,) * 4, key, rows, None, None))
+        self._rows.append(("link", *(None,) * 4, docs, None, nodes, *(None,) * 4, key, rows, *(None,) * 3))
         self.counts.update(link=1)
 
     def add_refused(self, members: Sequence[Member], groups: Sequence[int], reason: Refusal) -> None:
@@ -268,12 +271,12 @@ class ResultColumns:
         docs = [member.docid for member in members]
         rows = [member._asdict() for member in members]
         self.counts.update(refused=1)
-        self._rows.append(("refused", *(None,) * 4, docs, *(None,) * 3, groups, *(None,) * 3, rows, None, reason))
+        self._rows.append(("refused", *(None,) * 4, docs, *(None,) * 3, groups, *(None,) * 3, rows, None, reason, None))
 
     def add_count(self, pairs: int) -> None:
         """Tell how many pairs of documents were looked at."""
         self.counts.update(pairs=pairs)
-        self._rows.append(("pairs", *(None,) * 4, [pairs], *(None,) * 10))
+        self._rows.append(("pairs", *(None,) * 4, [pairs], *(None,) * 11))
 
     def take_links(self) -> pa.Table:
         """Return the rows of links; they are not handed out with the others."""

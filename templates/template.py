@@ -155,13 +155,16 @@ class Group:
     """(block, variable, digest) of what stage 1 is asked for each joined variable: it may be refused in a document."""
     guards: tuple[Guard | None, ...] = ()
     """The guard of each block; empty: none has one."""
+    absence: tuple[str, ...] = ()
+    """Keys of the groups that a query about absence is made of, and its ends; empty: it is about none."""
 
     @cached_property
     def key(self) -> str:
         """A digest: queries of equal normal form, window and streams have equal keys."""
         cases = repr([[(b.lo, b.hi, b.order, b.exchange) for b in case] for case in self.cases])
         guards = [f"guard {block}:{guard.text}" for block, guard in enumerate(self.guards) if guard is not None]
-        return digest_text(self.instance.key, cases, *([repr(self.streams)] if self.streams else []), *guards)
+        absence = ["absence", *self.absence] if self.absence else []
+        return digest_text(self.instance.key, cases, *([repr(self.streams)] if self.streams else []), *guards, *absence)
 
     @property
     def exchanges(self) -> bool:

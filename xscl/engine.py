@@ -42,7 +42,7 @@ from xscl.ingest.reading import DEFAULT_READING, Reading
 from xscl.ingest.records import Record
 from xscl.intake.data_frames import frame_texts
 from xscl.intake.frame_intake import is_spark_frame, take_frame
-from xscl.intake.heartbeats import take_heartbeat
+from xscl.intake.heartbeats import end_input, take_heartbeat
 from xscl.intake.inputs import follow_paths, paths_in, records_of, take_sql_table
 from xscl.intake.intake import Intake, IntakeReport
 from xscl.intake.where import take_files
@@ -433,6 +433,11 @@ class Engine:
             raise EngineError("XSCL_BAD_OPTION", "a heartbeat has a time")
         with self.home.catalog.begin() as connection:
             return take_heartbeat(connection, channel, moment, now_micros(), strict=strict)
+
+    def end_input(self) -> None:
+        """Say that nothing comes any more, so that the next batch has all answers; later events are late."""
+        with self.home.catalog.begin() as connection:
+            end_input(connection, now_micros())
 
     def follow(
         self,

@@ -1,29 +1,25 @@
 """Examples of absence: payments that did not come, alarms that are the first, trips without a warm sensor.
 
-Heartbeats settle the times of channels that have no lateness.
+Heartbeats settle the times of channels that have no lateness.  Each example runs with one batch for all, and with a
+batch for each event.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
-from oracle.absence import FOR_EVER, Beat, Forbidden, Intake, Question, Terms, decided
+from absences import FAR, Found, S, Taken, by_engine, by_oracle, question
+from oracle.absence import Beat, Question, Terms
 from oracle.evaluate import Doc
 
-from xscl.language import ast
+from xscl.base.errors import QueryError
+from xscl.language.compile import compile_query
 from xscl.language.parser import parse_query
 
-S = 1_000_000
 MIN = 60 * S
-
-
-def question(wanted: str, *forbidden: str, between: bool = False) -> Question:
-    """A question: the text of what is wanted, and that of it joined with each document that must not be there."""
-    joins = [parse_query(text).source for text in forbidden]
-    assert all(isinstance(join, ast.Join) for join in joins)
-    found = tuple(Forbidden(join, between) for join in joins if isinstance(join, ast.Join))
-    return Question(parse_query(wanted), found)
+SIDES = pytest.mark.parametrize("side", ["oracle", "one batch", "many batches"])
 
 
 def doc(channel: str, ts: int, xml: str = "<e><k>1</k></e>", id: str | None = None) -> Doc:
@@ -31,23 +27,25 @@ def doc(channel: str, ts: int, xml: str = "<e><k>1</k></e>", id: str | None = No
 
 
 def answers(
-    asked: Question, taken: Sequence[Doc | Beat], terms: Mapping[str, Terms] | None = None, *, ends: bool = False
-) -> list[tuple[list[str], int, int]]:
-    """(ids, ts, place of the decision) of each answer, in the order of places."""
-    events = {item: place for place, item in enumerate(taken) if isinstance(item, Doc)}
-    beats = {place: item for place, item in enumerate(taken) if isinstance(item, Beat)}
-    found = decided(asked, Intake(events, beats, terms or {}, ends))
-    rows = [([id_ for _, id_ in each.answer[0]], each.ts, each.place) for each in found]
-    return sorted(rows, key=lambda row: (row[2], row[1], row[0]))
+    side: str, folder: Path, asked: Question, text: str, taken: Taken, terms: Mapping[str, Terms] | None = None
+) -> Found:
+    if side == "oracle":
+        return by_oracle(asked, taken, terms)
+    cut = range(len(taken)) if side == "many batches" else ()
+    return by_engine(folder / f"home{len(taken)}", text, taken, terms, cut=cut)
 
 
-UNPAID = question(
+UNPAID = "orders/order/no->x WITHOUT {x = y, y - x IN [-30 min, 30 min]} payments/payment/no->y"
+ASKED = question(
     "orders/order/no->x", "orders/order/no->x JOIN {x = y, y - x IN [-30 min, 30 min]} payments/payment/no->y"
 )
 SHOP = {name: Terms(10 * MIN, "shop") for name in ("orders", "payments")}
 
 
-def test_g_abs_1() -> None:
+@SIDES
+def test_g_abs_1(side: str, tmp_path: Path) -> None:
+    """A payment that came too late pays nothing; the other one is nine minutes before its order."""
+
     def order(id_: str, ts: int, number: int) -> Doc:
         return doc("orders", ts * MIN, f"<order><no>{number}</no></order>", id_)
 
@@ -55,29 +53,55 @@ def test_g_abs_1() -> None:
         return doc("payments", ts * MIN, f"<payment><no>{number}</no></payment>", id_)
 
     taken = [order("o1", 600, 7), order("o2", 630, 8), payment("p2", 621, 8), payment("p1", 615, 7)]
-    assert answers(UNPAID, taken, SHOP) == []
-    assert answers(UNPAID, [*taken, Beat("payments", 640 * MIN)], SHOP) == [(["o1"], 630 * MIN, 4)]
+    beat = Beat("payments", 640 * MIN)
+    assert answers(side, tmp_path, ASKED, UNPAID, taken, SHOP) == []
+    assert answers(side, tmp_path, ASKED, UNPAID, [*taken, beat], SHOP) == [(["o1"], 630 * MIN)]
 
 
-def test_g_abs_2() -> None:
+@SIDES
+def test_g_abs_2(side: str, tmp_path: Path) -> None:
+    """Ten seconds later is inside; nothing is certain before a heartbeat says so."""
+    text = "A->x[./k->a] NOT FOLLOWED BY {a = b, 10} B->y[./k->b]"
     asked = question("A->x[./k->a]", "A->x[./k->a] FOLLOWED BY {a = b, 10} B->y[./k->b]")
     taken = [doc(name, ts * S) for name, ts in [("A", 0), ("B", 10), ("A", 20), ("B", 31), ("A", 40), ("B", 40)]]
-    beats = [Beat("B", 49 * S), Beat("B", 50 * S)]
-    assert answers(asked, [*taken, *beats]) == [(["A@20"], 30 * S, 6), (["A@40"], 50 * S, 7)]
+    first = [*taken, Beat("B", 49 * S)]
+    assert answers(side, tmp_path, asked, text, first) == [(["A@20"], 30 * S)]
+    both = [*first, Beat("B", 50 * S)]
+    assert answers(side, tmp_path, asked, text, both) == [(["A@20"], 30 * S), (["A@40"], 50 * S)]
 
 
+@SIDES
 @pytest.mark.parametrize("times", [(5,), (5, 10, 15)])
-def test_g_abs_3(times: tuple[int, ...]) -> None:
+def test_g_abs_3(side: str, times: tuple[int, ...], tmp_path: Path) -> None:
+    """Between is strictly between."""
     trip = "A->x[./k->a] FOLLOWED BY {a = c, 20} C[./k->c]"
     asked = question(trip, f"({trip}) JOIN {{a = b}} B[./k->b]", between=True)
-    taken = [doc("A", 0), doc("B", 5 * S), doc("C", 8 * S), doc("A", 10 * S), doc("C", 15 * S)]
+    text = f"{trip} WITHOUT {{a = b, BETWEEN}} B[./k->b]"
+    taken: list[Doc | Beat] = [doc("A", 0), doc("B", 5 * S), doc("C", 8 * S), doc("A", 10 * S), doc("C", 15 * S)]
     taken += [doc("B", ts * S) for ts in times if ts != 5]
-    assert answers(asked, taken, ends=True) == [(["A@10", "C@15"], 15 * S, FOR_EVER)]
+    taken.append(Beat("B", FAR))
+    assert answers(side, tmp_path, asked, text, taken) == [(["A@10", "C@15"], 15 * S)]
 
 
-def test_g_abs_4() -> None:
+@SIDES
+def test_g_abs_4(side: str, tmp_path: Path) -> None:
+    """The first alarm of a host in an hour."""
+    text = "alarms->x[./host->a] WITHOUT {a = b, x - y IN (0 s, 1 h]} alarms->y[./host->b]"
     asked = question(
         "alarms->x[./host->a]", "alarms->x[./host->a] JOIN {a = b, x - y IN (0 s, 1 h]} alarms->y[./host->b]"
     )
-    taken = [doc("alarms", ts * MIN, "<alarm><host>h</host></alarm>", str(ts)) for ts in (0, 30, 80, 200)]
-    assert [ids for ids, *_ in answers(asked, taken, ends=True)] == [["0"], ["200"]]
+    taken: list[Doc | Beat] = [
+        doc("alarms", ts * MIN, "<alarm><host>h</host></alarm>", str(ts)) for ts in (0, 30, 80, 200)
+    ]
+    found = answers(side, tmp_path, asked, text, [*taken, Beat("alarms", FAR)])
+    assert [ids for ids, _ in found] == [["0"], ["200"]]
+
+
+def test_g_abs_5() -> None:
+    """An absence that nothing ends is refused, with its place."""
+    text = "A->x[./k->a] WITHOUT {a = b} B->y[./k->b]"
+    with pytest.raises(QueryError, match="XSCL_UNBOUNDED_ABSENCE") as refused:
+        compile_query(parse_query(text), text)
+    span = refused.value.span
+    assert span is not None and text[span.start : span.end] == "WITHOUT {a = b}"
+    assert refused.value.hint is not None and "y - x IN" in refused.value.hint

@@ -47,7 +47,7 @@ def shown(info: QueryInfo, row: Row, contents: dict[int, str]) -> MatchOutput:
     nodes = (*row.results, *(row.nodes[name] for name in selected))
     # A witness has nodes without a name as well, for which the oracle has no number.
     witness = tuple(row.nodes.get(name or "", -1) for name in info.names["meta"])
-    match = StoredMatch(tuple(contents), nodes, witness, frozenset(), None, 1)
+    match = StoredMatch(tuple(contents), nodes, witness, frozenset(), None, 0, 1)
     (found,) = match_outputs([Wanted(info, shown_of(info, {}), match)], contents)
     return found
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from xscl.answers.ask_absence import without_forbidden
 from xscl.answers.match_listing import built_matches, named_matches
 from xscl.answers.match_reader import FoundMatch, Member, members_of
 from xscl.base.settings import Settings
@@ -99,9 +100,21 @@ def query_once(
     with home.catalog.snapshot() as connection:
         place = next_place(connection)
         events = held_events(connection, place, least)
-    group = GroupText(info.gid, 1, info.text, namespaces_json(info.namespaces))
+    absence = compiled.absence
+    texts = [info.text] if absence is None else [part.text for part in absence.parts]
+    parts: list[list[StoredMatch]] = []
+    refused: list[Unnamed] = []
     with named_file_faults(home.root), temporary_folder("xscl-once") as folder:
-        found, refused = _walked(_Scratch(folder, home.catalog, home), settings, session, group, events, place)
+        for number, each in enumerate(texts):
+            group = GroupText(info.gid, 1, each, namespaces_json(info.namespaces))
+            (folder / str(number)).mkdir()
+            scratch = _Scratch(folder / str(number), home.catalog, home)
+            matches, lost = _walked(scratch, settings, session, group, events, place)
+            parts.append(matches)
+            refused += lost
+        found, *forbidden = parts
+        if absence is not None:
+            found = without_forbidden(home, absence, found, forbidden, events.on_time)
     told = (f"{each.channel}:{each.id}: {each.message}" for each in dict.fromkeys(refused))
     notes = (*notes, *_waiting_notes(home, compiled.channels), *told)
     with named_file_faults(home.root):
@@ -140,7 +153,7 @@ def _walked(
 def _found(info: QueryInfo, match: StoredMatch, members: Mapping[int, Member]) -> FoundMatch:
     mine = tuple(members[docid] for docid in match.docids)
     id_ = match_id(info.digest, [(member.event.channel, member.event.id) for member in mine], match.nodes)
-    return FoundMatch(id_, info, max(member.event.ts for member in mine), match, mine)
+    return FoundMatch(id_, info, max(member.event.ts for member in mine) + match.later, match, mine)
 
 
 def _waiting_notes(home: Home, names: Iterable[str]) -> Iterator[str]:

@@ -14,17 +14,20 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.durations import format_duration
 from xscl.base.mixed import described, is_role
+from xscl.base.types import format_time
 from xscl.catalog.catalog import Catalog
-from xscl.catalog.channels import read_facts
-from xscl.catalog.queries import read_query
+from xscl.catalog.channels import read_channels, read_facts
+from xscl.catalog.queries import read_feeders, read_query
 from xscl.catalog.records import QueryInfo
-from xscl.catalog.tables import GROUPS, NEVER, QUERIES
+from xscl.catalog.tables import CHANNELS, GROUPS, NEVER, QUERIES
+from xscl.language.absence import LATEST
 from xscl.language.compile import CompiledQuery
 from xscl.language.format import format_select
 from xscl.language.normalize import NormalBlock
 from xscl.language.parser import parse_query
 from xscl.language.query_rows import variables_of
 from xscl.registry.canonical_text import canonical_text
+from xscl.registry.notes import settling_note
 from xscl.registry.query_list import QueryFilter, count_queries, list_queries, state_facts
 from xscl.registry.recompile import compile_info
 from xscl.templates.bounds import UNBOUNDED, UNLESS_EXCHANGED, Bounds, Case, pair_index
@@ -116,6 +119,17 @@ class GuardFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class AbsentFacts:
+    """Something that must not be there: its channel, and when that is certain."""
+
+    channel: str
+    certain: str
+    """The greatest time that it may have, which the channel's times have to pass."""
+    settled: str
+    """How far the channel's times are settled, and what to do where nothing settles them."""
+
+
+@dataclass(frozen=True, slots=True)
 class JoinFacts:
     """A value join: an edge of the join graph with what R_T says of it."""
 
@@ -168,6 +182,8 @@ class Explanation:
     links: tuple[LinkFacts, ...]
     variables: tuple[VariableFacts, ...]
     definitions: tuple[Defined, ...]
+    absent: tuple[AbsentFacts, ...]
+    """Blocks that must not be there."""
     guards: tuple[GuardFacts, ...]
     """Guards of blocks that have one."""
     template: str
@@ -235,6 +251,7 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         links=tuple(_links(compiled)),
         variables=tuple(_variables(compiled)),
         definitions=tuple(Defined(name, var_name(d.key), str(d)) for name, d in compiled.definitions.items()),
+        absent=tuple(_absent(catalog, compiled)),
         guards=tuple(
             GuardFacts(name, guard.name, guard.text)
             for name, guard in zip(compiled.block_names, compiled.group.guards, strict=False)
@@ -277,6 +294,37 @@ def _skeleton_sizes(connection: Connection, gid: int) -> tuple[int, int]:
 def query_names(catalog: Catalog, wanted: QueryFilter) -> tuple[str, ...]:
     """List the names of queries."""
     return tuple(info.name for info in list_queries(catalog, wanted))
+
+
+def _absent(catalog: Catalog, compiled: CompiledQuery) -> Iterator[AbsentFacts]:
+    """Yield what must not be there, and how certain that is."""
+    if compiled.absence is None:
+        return
+    with catalog.read() as connection:
+        rows = connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.watermark)).all()
+        feeders = read_feeders(connection)
+        channels = read_channels(connection)
+    known = {row.name: row for row in rows}
+    for channel, ends in compiled.absence.ends:
+        names = [("the latest member" if end.block == LATEST else compiled.block_names[end.block]) for end in ends]
+        times = [
+            name if not end.offset else f"{format_duration(abs(end.offset))} {_side(end.offset)} {name}"
+            for end, name in zip(ends, names, strict=True)
+        ]
+        row, info = known.get(channel), channels.get(channel)
+        if row is not None and row.watermark is not None:
+            settled = f"settled below {format_time(row.watermark)}"
+        elif (
+            info is not None and (info.lateness, info.heartbeat, info.wall) != (None, None, None) or channel in feeders
+        ):
+            settled = "not settled by any event yet"
+        else:
+            settled = settling_note(channel)
+        yield AbsentFacts(channel, " or ".join(times), settled)
+
+
+def _side(offset: int) -> str:
+    return "after" if offset > 0 else "before"
 
 
 def block_facts(compiled: CompiledQuery) -> tuple[BlockFacts, ...]:

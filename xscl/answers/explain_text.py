@@ -27,6 +27,9 @@ def _normal_form(found: Explanation) -> Iterator[list[str]]:
         many = f", case {number} of {len(found.cases)}" if len(found.cases) > 1 else ""
         orders = f": {', '.join(case.orders)}" if case.orders else ""
         yield [f"Time{many}{orders}", *(f"  {window}" for window in case.windows)]
+    if found.absent:
+        rows = [(each.channel, f"up to {each.certain}", each.settled) for each in found.absent]
+        yield ["Must not be there; certain once the channel's times are settled further", *columns(rows)]
     if found.links:
         linked = [(" with ".join(link.blocks), f"by {link.by}:", ", ".join(link.asks)) for link in found.links]
         yield ["Links, put together by the documents they share", *columns(linked)]

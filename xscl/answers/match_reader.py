@@ -23,6 +23,7 @@ from xscl.answers.match_window import parse_window
 from xscl.base.docids import place_of
 from xscl.base.types import MatchEvent, now_micros
 from xscl.catalog.counters import REMOVED_EVENTS, total
+from xscl.catalog.groups import has_absences
 from xscl.catalog.queries import read_queries
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.suggestions import no_query
@@ -105,6 +106,8 @@ class Committed:
     """Channels whose older events may be gone, and from which time on they are there."""
     forgets: bool
     """Whether events have gone, or may go while matches are listed."""
+    absences: bool
+    """Whether some queries are about absence, whose matches may be later than their members."""
 
     @classmethod
     def now(cls, home: Home, first: int = 0) -> Self:
@@ -116,13 +119,14 @@ class Committed:
             batches = connection.execute(statement).all()
             channels = connection.execute(sa.select(CHANNELS)).all()
             removed = total(connection, REMOVED_EVENTS) > 0
+            absences = has_absences(connection)
         parts = []
         for path, some in groupby(batches, key=lambda row: row.result_path):
             numbers = [row.batch for row in some]
             parts.append(_Part(path, numbers[0], numbers[-1]))
         kept = {row.name: row.kept_from for row in channels if row.kept_from is not None}
         forgets = removed or bool(kept) or any(row.retention is not None for row in channels)
-        return cls(last, tuple(parts), kept, forgets)
+        return cls(last, tuple(parts), kept, forgets, absences)
 
 
 class Member(NamedTuple):
@@ -169,7 +173,7 @@ class MatchReader:
         """List matches sorted by (ts, query, match)."""
         parts, found, times = [], [], []
         for number, part in enumerate(self.committed.parts):
-            some, newest = self._in_time(self._combinations(part), sort=True)
+            some, newest = self._in_time(part, sort=True)
             if len(newest):
                 parts.append(np.full(len(newest), number))
                 found.append(some)
@@ -192,7 +196,7 @@ class MatchReader:
     def by_commit(self, begin: Cursor) -> Iterator[FoundMatch]:
         """List matches behind a cursor, in the order of batches, documents, queries and nodes."""
         for part in self.committed.parts:
-            several, _ = self._in_time(self._combinations(part), sort=False)
+            several, _ = self._in_time(part, sort=False)
             keys = [batches_of(several.origin), *several.docs.T]
             order = np.lexsort(keys[::-1])
             if begin.docids:
@@ -212,7 +216,7 @@ class MatchReader:
     def of_documents(self, batch: int, path: str, wanted: Collection[tuple[int, ...]]) -> list[FoundMatch]:
         """Find the matches of some combinations of documents in a batch's results at ``path``."""
         part = _Part(path, batch, batch)
-        found, _ = self._in_time(self._combinations(part), sort=False)
+        found, _ = self._in_time(part, sort=False)
         firsts = np.array(sorted({docids[0] for docids in wanted}), dtype=np.int64)
         rows = np.flatnonzero(np.isin(found.docs[:, 0], firsts)).tolist()
         return self._found(found, [(part, row) for row in rows if found.docids(row) in wanted])
@@ -238,11 +242,14 @@ class MatchReader:
         self._meanings[part] = meanings
         return meanings
 
-    def _in_time(self, found: Combinations, *, sort: bool) -> tuple[Combinations, Int64s]:
-        """Select combinations within the bounds whose members are all kept; with ``sort`` also their newest times."""
+    def _in_time(self, part: _Part, *, sort: bool) -> tuple[Combinations, Int64s]:
+        """Select combinations within the bounds whose members are all kept; with ``sort`` also the matches' times."""
+        found = self._combinations(part)
         if not (sort or self._times or self.committed.kept) or not len(found.origin):
             return found, np.zeros(0, dtype=np.int64)
         oldest, newest, kept = self._member_times(found)
+        if self.committed.absences:
+            newest = newest + Results(self._home.results([part.path]), part.first, part.last).later(found)
         chosen = kept & self._times.admit(oldest, newest)
         return (found, newest) if chosen.all() else (found.where(chosen), newest[chosen])
 
@@ -301,7 +308,7 @@ class MatchReader:
         for info in queries.values():
             if match.is_seen_by(info) and info.admits(times):
                 id_ = match_id(info.digest, named, match.nodes)
-                yield FoundMatch(id_, info, max(event.ts for event in events), match, mine)
+                yield FoundMatch(id_, info, max(event.ts for event in events) + match.later, match, mine)
 
 
 def named_queries(home: Home, query: str) -> list[QueryInfo]:

@@ -56,7 +56,7 @@ def match_rows(batches: Iterator[pa.RecordBatch], facts: Mapping[str, ChannelFac
             if query.query not in shown:
                 shown[query.query] = shown_of(query, facts)
             docids = tuple(member["docid"] for member in row["members"])
-            stored = StoredMatch(docids, tuple(row["nodes"]), tuple(row["witness"]), frozenset(), None, row["batch"])
+            stored = StoredMatch(docids, tuple(row["nodes"]), tuple(row["witness"]), frozenset(), None, 0, row["batch"])
             wanted.append(Wanted(query, shown[query.query], stored))
             documents |= {member["docid"]: member["content"] for member in row["members"]}
         outputs = in_fresh_dictionary(match_outputs, wanted, documents)

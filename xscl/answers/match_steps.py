@@ -252,18 +252,18 @@ def _found_matches(needs: Needs) -> list[Step | None]:
 
 def _group_rows(rows: str, relation: str) -> Step:
     groups = (
-        ("r.groups", "g.col", "null")
+        ("r.groups", "g.col", "null", "coalesce(r.later, 0)")
         if relation == "match"
-        else ("arrays_zip(r.groups, r.cases)", "g.col.groups", "g.col.cases")
+        else ("arrays_zip(r.groups, r.cases)", "g.col.groups", "g.col.cases", "0L")
     )
-    exploded, gid, case = groups
+    exploded, gid, case, later = groups
     return step(
         "group_rows",
         "The nodes of each class, once for each group that has them.",
-        "origin class nodes witness batch exchange gid case",
+        "origin class nodes witness batch exchange gid case later",
         f"""
         select r.origin, r.class, r.nodes, r.witness, {batch_sql("r.origin")} as batch, r.exchange,
-               {gid} as gid, {case} as case
+               {gid} as gid, {case} as case, {later} as later
         from {rows} r lateral view explode({exploded}) g
         where r.relation = '{relation}'
         """,
@@ -292,9 +292,10 @@ def _classes(group_rows: Step) -> list[Step]:
         step(
             "classes",
             "The nodes of each class, once for each query that may see them.",
-            "origin class nodes witness batch case query qid digest after docid_until docid_from ts_from held_from",
+            "origin class nodes witness batch case later query qid digest after docid_until docid_from ts_from "
+            "held_from",
             """
-            select c.origin, c.class, c.nodes, c.witness, c.batch, c.case, q.query, q.qid, q.digest, q.after,
+            select c.origin, c.class, c.nodes, c.witness, c.batch, c.case, c.later, q.query, q.qid, q.digest, q.after,
                    q.docid_until, q.docid_from, q.ts_from, q.held_from
             from group_rows c join subscribers q on q.gid = c.gid and c.batch >= q.since and c.batch <= q.ended
               and q.after >= coalesce(c.exchange, 0)
@@ -317,8 +318,9 @@ def _found(needs: Needs) -> list[Step | None]:
             f"""
             select /*+ MERGE(m) */
                    substring(sha2(concat(c.digest, m.members, array_join(c.nodes, ',')), 256), 1, 32) as match,
-                   c.query, c.qid, c.case, m.ts_min, m.ts_max, m.received_min, m.received_max, m.docids, m.docs,
-                   c.nodes, c.witness, cast(null as string) as replaces, c.batch, m.members, m.before, m.times,
+                   c.query, c.qid, c.case, m.ts_min, m.ts_max + c.later as ts_max,
+                   m.received_min, m.received_max, m.docids, m.docs, c.nodes, c.witness,
+                   cast(null as string) as replaces, c.batch, m.members, m.before, m.times,
                    c.docid_from, c.ts_from, c.held_from
             from {combinations} m join classes c on c.origin = m.origin and c.class = m.class and {_SEEN}
             """,

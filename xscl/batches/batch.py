@@ -17,6 +17,7 @@ from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
 from xscl.base.sealed import seal_folder
 from xscl.base.types import now_micros
+from xscl.batches.absence import Absences, commit_absences, decide_absences
 from xscl.batches.attempt import Attempt, begun, whole
 from xscl.batches.backfill import back_fill
 from xscl.batches.driver import Driver
@@ -62,11 +63,12 @@ def process_batch(home: Home, driver: Driver, session: Callable[[], SparkSession
                 batch.process(Level(0, span.first, span.last, span.channels, span.paths))
             for level in levels(span.plan, batch.publisher):
                 batch.process(level)
+        absences = decide_absences(batch)
         batch.settle()
-        return _commit(batch)
+        return _commit(batch, absences)
 
 
-def _commit(batch: Attempt) -> BatchReport:
+def _commit(batch: Attempt, absences: Absences) -> BatchReport:
     """Make the batch visible: one transaction names its files and moves the home's place on."""
     home, span = batch.home, batch.span
     if (home.root / batch.results).exists():
@@ -83,6 +85,7 @@ def _commit(batch: Attempt) -> BatchReport:
         now = now_micros()
         for change in batch.changes:
             commit_state(connection, change, now)
+        commit_absences(connection, absences, now)
         step("batch.state")
         if batch.times.received is not None and batch.changes[-1].watermarks is not None:
             move_held(connection, batch.times.received, batch.changes[-1].watermarks.shown, span.reaches)
@@ -96,7 +99,7 @@ def _commit(batch: Attempt) -> BatchReport:
             end_dropped(connection, span.first, span.batch)
         set_processed(connection, span.last)
         suspended = suspend_queries(connection, _usage(batch), span.batch, span.last)
-        report = report_of(batch, tuple(rejected), tuple(suspended))
+        report = report_of(batch, tuple(rejected), tuple(suspended), absences)
         if span.channels or span.waiting or span.replayed or span.beats:
             values = {name: getattr(report, name) for name in report.__slots__}
             add_batch(connection, {**values, "committed": now})

@@ -104,6 +104,11 @@ class Publisher:
         return self._published.groups.union(gid for gid in histories if gid is not None)
 
     @property
+    def tables(self) -> Sequence[pa.Table]:
+        """Return the documents that it has published."""
+        return self._tables
+
+    @property
     def count(self) -> int:
         """Number of published documents."""
         return len(self._ids)

@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.docids import place_of
+from xscl.catalog.groups import asking_of
 from xscl.catalog.intake_order import read_repeated
 from xscl.catalog.queries import suspend_query
 from xscl.catalog.quotas import Quotas, read_quotas
@@ -243,10 +244,17 @@ def _live(
     numbers = {info.query for info in filled}
     live = QUERIES.c.docid_until == NEVER, QUERIES.c.docid_from <= last
     columns = QUERIES.c.query, QUERIES.c.qid, QUERIES.c.owner, QUERIES.c.gid, QUERIES.c.sees_from
-    for some in in_parts(sorted(gid for gid in groups if gid > 0)):
+    asked = {gid for gid in groups if gid > 0}
+    # Queries about absence have the groups that find what they ask.
+    parts: dict[int, list[int]] = {}
+    for part, gids in asking_of(connection, asked).items():
+        for gid in gids:
+            parts.setdefault(gid, []).append(part)
+    for some in in_parts(sorted(asked | parts.keys())):
         for row in connection.execute(sa.select(*columns).where(QUERIES.c.gid.in_(some), *live)):
             if row.query not in numbers:
-                yield _Subscriber(row.query, row.qid, row.owner, (row.gid,), row.sees_from)
+                of = tuple(parts.get(row.gid, (row.gid,)))
+                yield _Subscriber(row.query, row.qid, row.owner, of, row.sees_from)
     for info in filled:
         if info.live:
             yield _Subscriber(info.query, info.name, info.owner, info.groups, info.sees_from)

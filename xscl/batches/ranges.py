@@ -21,11 +21,12 @@ from xscl.batches.publish_levels import Publishing, acyclic_end, publishing
 from xscl.batches.quotas import sight_cuts
 from xscl.catalog.event_counts import channel_counts, nth_event
 from xscl.catalog.events import files_between
+from xscl.catalog.groups import has_absences
 from xscl.catalog.intake_order import next_place, read_heartbeats, read_last_places
 from xscl.catalog.queries import query_info
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.retained_from import held_times, keep_times
-from xscl.catalog.tables import BATCHES, FLUSHES, IS_DROPPED, IS_WAITING, LATE, QUERIES
+from xscl.catalog.tables import BATCHES, FLUSHES, IS_DROPPED, IS_WAITING, LATE, QUERIES, STATE_FILES
 from xscl.planning.planner import Plan, Planner
 from xscl.store.event_retention import Reaches
 from xscl.store.home import Home
@@ -68,6 +69,10 @@ class BatchRange:
     """Places that tell apart which documents queries see, where bindings are counted for a quota."""
     beats: tuple[tuple[int, str, int], ...]
     """Place, channel and time of its heartbeats."""
+    absences: bool
+    """Whether there are queries about absence."""
+    pending: str | None
+    """File with answers about absence that are not certain yet."""
     replayed: frozenset[int]
     """Numbers of late events that it takes again; if there are any, it does nothing else."""
 
@@ -124,6 +129,8 @@ def next_batch(home: Home, planner: Planner, batch_docs: int) -> BatchRange | No
             waiting=waiting,
             sight_cuts=sight_cuts(connection, min([first, *map(place_of, replayed)]), last),
             beats=beats,
+            absences=has_absences(connection),
+            pending=connection.scalar(sa.select(STATE_FILES.c.path).where(STATE_FILES.c.kind == "pending")),
             replayed=replayed,
         )
 

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.docids import place_of
+from xscl.catalog.groups import asking_of
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import QUERIES, in_parts
 from xscl.templates.results import MAX_MATCHES, MAX_ROUT, RESULT_SCHEMA, Refusal
@@ -113,10 +114,13 @@ def named(connection: Connection, refused: Iterable[Unnamed], filled: Sequence[Q
     refused = list(dict.fromkeys(refused))
     asked = sorted({gid for each in refused for gid in each.groups or () if gid >= 0})
     queries: dict[int, list[tuple[str, int, int]]] = {}
-    for some in in_parts(asked):
+    absences = asking_of(connection, asked)
+    for some in in_parts(sorted({*asked, *(gid for gids in absences.values() for gid in gids)})):
         columns = (QUERIES.c.gid, QUERIES.c.qid, QUERIES.c.sees_from, QUERIES.c.docid_until)
         for gid, *query in connection.execute(sa.select(*columns).where(QUERIES.c.gid.in_(some))):
             queries.setdefault(gid, []).append(tuple(query))
+    for part, gids in absences.items():
+        queries[part] = [query for gid in (part, *gids) for query in queries.get(gid, ())]
     for info in filled:
         if info.history is not None:
             queries.setdefault(info.history, []).append((info.name, -1, info.docid_until))

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, fields
 
 from xscl.base.notebook import facts_html
+from xscl.batches.absence import Absences
 from xscl.batches.attempt import Attempt
 from xscl.batches.quotas import Suspension
 from xscl.batches.refusals import Rejection
@@ -61,10 +62,12 @@ class BatchReport:
         return facts_html(f"batch {self.batch}", {f.name: getattr(self, f.name) for f in fields(self)})
 
 
-def report_of(batch: Attempt, rejected: tuple[Rejection, ...], suspended: tuple[Suspension, ...]) -> BatchReport:
+def report_of(
+    batch: Attempt, rejected: tuple[Rejection, ...], suspended: tuple[Suspension, ...], absences: Absences
+) -> BatchReport:
     """Make the report; ``commit_s`` goes up to now, which is nearly the whole."""
     span, works = batch.span, batch.works
-    counts = sum((work.counts for work in works), Counter[str]())
+    counts = sum((work.counts for work in works), Counter[str]()) + absences.counts
     stage1_s = sum(work.stage1_s for work in works)
     return BatchReport(
         batch=span.batch,
@@ -78,7 +81,7 @@ def report_of(batch: Attempt, rejected: tuple[Rejection, ...], suspended: tuple[
         published=0 if batch.publisher is None else batch.publisher.count,
         links=counts["link"],
         jobs=batch.jobs.count(),
-        joined_in="spark" if any(work.on_spark for work in works) else "driver",
+        joined_in="spark" if absences.on_spark or any(work.on_spark for work in works) else "driver",
         prepare_s=batch.planned - span.started,
         stage1_s=stage1_s,
         join_s=batch.joined - batch.planned - stage1_s,

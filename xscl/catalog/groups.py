@@ -1,7 +1,8 @@
-"""Groups of queries, instances, templates, variables and guards: the one module that writes their tables.
+"""Groups of queries, their parts, instances, templates, variables and guards: the one module that writes their
+tables.
 
-The tables are ``groups``, ``instances``, ``templates``, ``variables``, ``guards``, and an ``rt_<template>`` for each
-template.
+The tables are ``groups``, ``parts``, ``instances``, ``templates``, ``variables``, ``guards``, and an
+``rt_<template>`` for each template.
 """
 
 from __future__ import annotations
@@ -16,7 +17,18 @@ from sqlalchemy.engine import Connection
 
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_template
-from xscl.catalog.tables import GROUPS, GUARDS, INSTANCES, IS_LISTED, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
+from xscl.catalog.tables import (
+    GROUPS,
+    GUARDS,
+    INSTANCES,
+    IS_LISTED,
+    NEVER,
+    PARTS,
+    QUERIES,
+    TEMPLATES,
+    VARIABLES,
+    in_parts,
+)
 from xscl.templates.graph import EdgeKind
 from xscl.templates.relations import SUBSCRIBED, rt_table
 from xscl.templates.template import Template
@@ -25,15 +37,20 @@ __all__ = [
     "add_groups",
     "add_guards",
     "add_instances",
+    "add_parts",
     "add_rt_rows",
     "add_template",
     "add_variables",
+    "asking_of",
     "channels_json",
     "create_rt",
+    "finders_of",
+    "has_absences",
     "put_derived",
     "replace_rt_rows",
     "template_values",
     "owner_use",
+    "read_parts",
     "read_rt_rows",
     "read_template",
     "read_template_use",
@@ -177,6 +194,44 @@ def add_groups(connection: Connection, rows: Sequence[Row]) -> None:
         connection.execute(GROUPS.insert(), rows)
 
 
+def add_parts(connection: Connection, rows: Sequence[Row]) -> None:
+    """Add rows of parts of groups."""
+    if rows:
+        connection.execute(PARTS.insert(), rows)
+
+
+def read_parts(connection: Connection, parts: Collection[int]) -> list[sa.Row[tuple[int, int, int, str, int]]]:
+    """Return the rows of ``parts`` for what some groups find, in the order of groups."""
+    found: list[sa.Row[tuple[int, int, int, str, int]]] = []
+    for some in in_parts(sorted(parts)):
+        wanted = sa.select(PARTS).where(PARTS.c.part.in_(some)).order_by(PARTS.c.gid, PARTS.c.number)
+        found += connection.execute(wanted).all()
+    return found
+
+
+def has_absences(connection: Connection) -> bool:
+    """Tell whether there are groups about absence."""
+    return connection.scalar(sa.select(PARTS.c.gid).limit(1)) is not None
+
+
+def asking_of(connection: Connection, groups: Collection[int]) -> dict[int, list[int]]:
+    """Return the groups about absence that some groups are a part of, by the number of each of these."""
+    found: dict[int, list[int]] = {}
+    for row in read_parts(connection, groups):
+        if row.gid not in found.setdefault(row.part, []):
+            found[row.part].append(row.gid)
+    return found
+
+
+def finders_of(connection: Connection, after: int = 0) -> dict[int, tuple[int, ...]]:
+    """Return the groups that find what groups about absence ask, for those with greater numbers than ``after``."""
+    found: dict[int, list[int]] = {}
+    rows = connection.execute(sa.select(PARTS.c.gid, PARTS.c.part).where(PARTS.c.gid > after))
+    for gid, part in rows:
+        found.setdefault(gid, []).append(part)
+    return {gid: tuple(dict.fromkeys(parts)) for gid, parts in found.items()}
+
+
 def add_rt_rows(connection: Connection, template: Template, rows: Sequence[Row]) -> None:
     """Add rows of groups' cases to the table of their template."""
     if rows:
@@ -208,7 +263,12 @@ def remove_groups(connection: Connection, used: Collection[int]) -> None:
     """
     last = connection.scalar(sa.select(sa.func.max(GROUPS.c.gid))) or 0
     asked = sa.exists().where(QUERIES.c.gid == GROUPS.c.gid)
-    free = sa.select(GROUPS.c.gid, GROUPS.c.template).where(~asked, GROUPS.c.gid < last)
+    lone = ~sa.exists().where(QUERIES.c.gid == PARTS.c.gid), PARTS.c.gid < last
+    gone = [gid for gid in connection.scalars(sa.select(PARTS.c.gid).where(*lone).distinct()) if gid not in used]
+    for part in in_parts(gone):
+        connection.execute(PARTS.delete().where(PARTS.c.gid.in_(part)))
+    of_absence = sa.exists().where(PARTS.c.part == GROUPS.c.gid)
+    free = sa.select(GROUPS.c.gid, GROUPS.c.template).where(~asked, ~of_absence, GROUPS.c.gid < last)
     by_template: dict[str, list[int]] = {}
     for gid, template in connection.execute(free):
         if gid not in used:

@@ -32,6 +32,7 @@ __all__ = [
     "release_query",
     "remove_queries",
     "suspend_query",
+    "tell_apart",
 ]
 
 LIVE = QUERIES.c.docid_until == NEVER
@@ -97,6 +98,13 @@ def read_feeders(connection: Connection) -> dict[str, list[frozenset[str]]]:
 def add_queries(connection: Connection, rows: Sequence[Mapping[str, object]]) -> None:
     """Add rows of new queries."""
     connection.execute(QUERIES.insert(), rows)
+
+
+def tell_apart(connection: Connection, groups: Iterable[int]) -> None:
+    """Give the queries of groups about absence a number each, which stands for its group in matches of its own."""
+    for part in in_parts(sorted(groups)):
+        mine = QUERIES.c.gid.in_(part), QUERIES.c.history.is_(None)
+        connection.execute(QUERIES.update().where(*mine).values(history=-QUERIES.c.query))
 
 
 def drop_query(connection: Connection, name: str, now: int) -> int:

@@ -37,6 +37,7 @@ __all__ = [
     "METADATA",
     "NEVER",
     "OLD_FILES",
+    "PARTS",
     "QUERIES",
     "QUOTAS",
     "REJECTED",
@@ -149,6 +150,16 @@ GROUPS = Table(
     sa.Index("groups_instance", "iid"),
 )
 _NAME = String().with_variant(String(collation="C"), "postgresql")  # names are ordered by code points everywhere
+PARTS = Table(
+    "parts",
+    METADATA,
+    Column("gid", Integer, primary_key=True, autoincrement=False, comment="a group of queries about absence"),
+    Column("number", Integer, primary_key=True, autoincrement=False, comment="0: what is wanted; others: forbidden"),
+    _needed("part", Integer, "the group that finds it"),
+    Column("ends", Text, comment="JSON, of what is wanted: channels, and when the time of what is forbidden ends"),
+    Column("shown", Integer, comment="of what is wanted: how many of its nodes make a match"),
+    sa.Index("parts_part", "part"),
+)
 QUERIES = Table(
     "queries",
     METADATA,

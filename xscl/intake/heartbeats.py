@@ -15,7 +15,17 @@ from xscl.catalog.records import ChannelInfo
 from xscl.catalog.suggestions import how_created, no_channel
 from xscl.registry.publish_graph import is_published
 
-__all__ = ["take_heartbeat"]
+__all__ = ["END_OF_TIME", "end_input", "take_heartbeat"]
+
+END_OF_TIME = 1 << 60
+"""A time behind those of all events."""
+
+
+def end_input(connection: Connection, now: int) -> None:
+    """Take in that nothing comes any more, in the transaction of ``connection``; ``now`` is the time of receipt."""
+    for name in read_channels(connection):
+        if not is_published(connection, name):
+            take_heartbeat(connection, name, END_OF_TIME, now)
 
 
 def take_heartbeat(connection: Connection, channel: str, time: int, now: int, *, strict: bool = False) -> int:

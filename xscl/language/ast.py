@@ -25,6 +25,7 @@ __all__ = [
     "Join",
     "Linear",
     "Literal_",
+    "Negation",
     "Not",
     "Or",
     "Predicate",
@@ -204,12 +205,13 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A duration, range, UNBOUNDED, MAXWINDOW or ONCE of one operator; bounds in microseconds.
+    """A duration, range, UNBOUNDED, MAXWINDOW, ONCE or BETWEEN of one operator; bounds in microseconds.
 
     ``within``: high only (None = UNBOUNDED).  ``range``: low and high (None = UNBOUNDED).  ``max``: high.  ``once``.
+    ``between``, of a negation alone.
     """
 
-    kind: Literal["within", "range", "max", "once"]
+    kind: Literal["within", "range", "max", "once", "between"]
     low: int | None = None
     high: int | None = None
     span: Span = _span()
@@ -243,6 +245,18 @@ class Join:
 
 
 Source = Block | Join
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """``WITHOUT {…} right`` or ``NOT FOLLOWED BY {…} right``, behind what stands to the left of it."""
+
+    op: Literal["without", "not followed by"]
+    right: Block
+    atoms: tuple[Atom, ...] = ()
+    windows: tuple[Window | RelativeWindow, ...] = ()
+    span: Span = _span()
+    """Operator and braces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +304,8 @@ class Query:
     select: Select = None
     publish: str | None = None
     starting: str = "NOW"
+    negations: tuple[Negation, ...] = ()
+    """Documents that must not be there, besides those of the source."""
     span: Span = _span()
     publish_span: Span = _span()
 

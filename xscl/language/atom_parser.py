@@ -23,6 +23,9 @@ _HUGE = 10**MAX_DIGITS
 class AtomParser(PathParser):
     """Reads the predicates and windows of joins."""
 
+    negates = False
+    """Whether the braces are those of something that must not be there."""
+
     def params(self, op: str) -> tuple[tuple[ast.Atom, ...], tuple[ast.Window | ast.RelativeWindow, ...]]:
         """Read the braces of a join by ``op``: atoms and windows."""
         if self.token.kind != "{":
@@ -79,6 +82,9 @@ class AtomParser(PathParser):
         if token.is_word("once") and alone:
             self.next()
             return ast.Window("once", None, None, token.span)
+        if token.is_word("between") and alone and self.negates:
+            self.next()
+            return ast.Window("between", None, None, token.span)
         if token.is_word("maxwindow") and after.kind in ("number", "string"):
             self.next()
             bare = self.bare_number()

@@ -13,9 +13,11 @@ from math import prod
 
 from xscl.base.errors import UnsupportedFeatureError
 from xscl.language import ast
+from xscl.language.absence import CompiledAbsence, CompiledPart, absence_parts
 from xscl.language.block_plans import BlockPlan, edges_around, guards_and_facts, path_to, with_ancestors
 from xscl.language.column_types import BlockColumns, final_steps
 from xscl.language.facts import ChannelFacts
+from xscl.language.format import format_query
 from xscl.language.guards import Lifted, lift
 from xscl.language.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
 from xscl.language.selection import prepare_select
@@ -68,11 +70,15 @@ class CompiledQuery:
     """Notes on what its text says otherwise than it may seem to."""
     plans: tuple[BlockPlan, ...] = field(default=(), compare=False, repr=False)
     """Blocks, from which all but guards and facts is made."""
+    absence: CompiledAbsence | None = None
+    """Parts of a query about absence; all else is said of the members that are there."""
 
     @property
     def read(self) -> frozenset[str]:
         """Return the names of all channels and streams that it reads."""
-        return frozenset((*self.channels, *(block.channel for block in self.normal.blocks)))
+        own = (*self.channels, *(block.channel for block in self.normal.blocks))
+        parts = () if self.absence is None else self.absence.parts
+        return frozenset(own).union(*(part.compiled.read for part in parts))
 
 
 def compile_query(
@@ -96,6 +102,8 @@ def compile_query(
     Raises:
         QueryError: as ``normalize``.
     """
+    if query.negations:
+        return _compiled_absence(query, text, namespaces, channels)
     normal = normalize(query, text, namespaces)
     if query.select is not None:
         prepare_select(query.select, text, namespaces)  # refuses what could not be output
@@ -106,6 +114,25 @@ def compile_query(
         raise UnsupportedFeatureError(
             error.condition, error.message, text=text, span=query.source.span, hint=error.hint
         ) from None
+
+
+def _compiled_absence(
+    query: ast.Query, text: str, namespaces: Mapping[str, str] | None, channels: Mapping[str, ChannelFacts] | None
+) -> CompiledQuery:
+    """Compile a query about absence, and the queries that it is made of."""
+    parts = absence_parts(query, text)
+    # What is wanted comes first, so that refusals speak of it.
+    whole = compile_query(replace(query, negations=()), text, namespaces=namespaces, channels=channels)
+    wanted, *forbidden = (
+        CompiledPart(format_query(part), compile_query(part, text, namespaces=namespaces, channels=channels))
+        for part in (parts.wanted, *parts.forbidden)
+    )
+    facts = {name: of.channel or name for name, of in (channels or {}).items()}
+    ends = tuple((facts.get(name, name), found) for name, found in parts.ends)
+    absence = CompiledAbsence(wanted, tuple(forbidden), ends, parts.shown)
+    keys = tuple(part.compiled.group.key for part in absence.parts)
+    group = replace(whole.group, absence=(*keys, repr(ends), str(parts.shown)))
+    return replace(whole, group=group, absence=absence)
 
 
 def compile_normal(

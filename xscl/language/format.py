@@ -25,6 +25,8 @@ def format_query(query: ast.Query) -> str:
     elif first.startswith("select") and ast.blocks(query.source)[0].channel.lower() == "select":
         # Before some words a channel of that name would be taken for the keyword.
         lines[0] = f"SELECT * FROM {lines[0]}"
+    for negation in query.negations:
+        lines += [f"  {negation.op.upper()} {{{_params(negation)}}}", _block(negation.right)]
     if query.publish is not None:
         lines.append(f"PUBLISH {query.publish}")
     if query.starting != "NOW":
@@ -122,7 +124,7 @@ def _expression(expression: ast.RelPath | ast.Literal_ | ast.Call) -> str:
 # -- parameters of a join --------------------------------------------------------------------------------------
 
 
-def _params(join: ast.Join) -> str:
+def _params(join: ast.Join | ast.Negation) -> str:
     atoms = " AND ".join(map(_atom, join.atoms))
     return ", ".join([atoms] * bool(atoms) + list(map(_window, join.windows)))
 
@@ -167,6 +169,8 @@ def _window(window: ast.Window | ast.RelativeWindow) -> str:
     match window.kind:
         case "once":
             return "ONCE"
+        case "between":
+            return "BETWEEN"
         case "max":
             return f"MAXWINDOW {_limit(window.high)}"
         case "range":

@@ -114,6 +114,8 @@ class Preparer:
         return self.known(text) or self.prepare(text, tokenize(text)[:-1], lambda: (parse_query(text), text))
 
     def _prepared(self, text: str, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
+        if _may_negate(text) and (parsed := parse())[0].negations:
+            return self._compiled(*parsed)
         read = _read(tokens)
         if read is None:
             return self._first(text, tokens, parse)
@@ -226,6 +228,12 @@ class _Read:
     variables: tuple[str, ...]
     separate: bool
     """Whether windows are not part of the form."""
+
+
+def _may_negate(text: str) -> bool:
+    """Tell whether a text may be about absence, which forms do not know."""
+    words = text.lower()
+    return "without" in words or ("followed" in words and "not" in words)
 
 
 def _read(tokens: Sequence[Token]) -> _Read | None:

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from typing import Literal, NoReturn
 
-from xscl.base.errors import QueryError
+from xscl.base.errors import QueryError, Span, UnsupportedFeatureError
 from xscl.base.types import to_micros
 from xscl.language import ast, constructor
 from xscl.language.atom_parser import AtomParser
@@ -19,12 +20,12 @@ __all__ = ["MAX_BLOCKS", "StatementParser", "parse_query"]
 MAX_BLOCKS = 16
 """Blocks in one query."""
 _JOINS = "use FOLLOWED BY {…} or JOIN {…}"
+_ABSENT = "write A NOT FOLLOWED BY {x = y, 1 h} B"
 _LATER = {
     "next": _JOINS,
     "fold": _JOINS,
     "filter": "conditions on one document go into its brackets",
     "union": "let several queries PUBLISH to one channel and read that",
-    "not": _JOINS,
     "begin": "bound the members' times by windows, and the past by STARTING",
     "end": "drop the query when it is to end",
     "limit": "cut the list of matches where you read it",
@@ -148,6 +149,7 @@ class StatementParser(AtomParser):
             select = self.select()
             self.word("from", "after the SELECT list" if not isinstance(select, ast.Constructor) else "after it")
         source = self.source()
+        negations = self.negations()
         publish, starting, published = None, "NOW", ast.NOWHERE
         if self.take_word_if("publish"):
             token = self.kept_name("the channel to publish to")
@@ -156,7 +158,7 @@ class StatementParser(AtomParser):
             starting = self.starting()
             if publish is None and self.token.is_word("publish"):
                 self.fail("unexpected 'PUBLISH'; it comes before STARTING")
-        return ast.Query(source, select, publish, starting, self.since(start), published)
+        return ast.Query(source, select, publish, starting, negations, self.since(start), published)
 
     def at_select(self) -> bool:
         """Return whether a SELECT clause comes, rather than a channel of that name."""
@@ -232,7 +234,7 @@ class StatementParser(AtomParser):
         left = self.term()
         while True:
             start = self.token
-            if start.kind != "name":
+            if start.kind != "name" or self.at_negation():
                 return left
             word = start.value.lower()
             if word == "followed" and self.peek().is_word("by"):
@@ -262,6 +264,46 @@ class StatementParser(AtomParser):
             right = self.term()
             left = ast.Join(op, left, right, atoms, windows, left.span | right.span)  # type: ignore[arg-type]
 
+    def at_negation(self) -> bool:
+        """Return whether WITHOUT or NOT FOLLOWED BY comes."""
+        token, after = self.token, self.peek()
+        if token.is_word("not") and not after.is_word("followed"):
+            self.fail(f"expected FOLLOWED BY after {token.value}, found {shown(after)}", at=after, hint=_ABSENT)
+        return token.is_word("without", "not")
+
+    def negations(self) -> tuple[ast.Negation, ...]:
+        """Read what must not be there, behind blocks and their joins."""
+        found: list[ast.Negation] = []
+        while self.token.kind == "name" and self.at_negation():
+            start = self.token
+            self.next()
+            negated: Literal["without", "not followed by"] = "without"
+            if start.is_word("not"):
+                self.next()
+                self.word("by", "after NOT FOLLOWED")
+                negated = "not followed by"
+            self.negates = True
+            atoms, windows = self.params(negated)
+            self.negates = False
+            span = self.since(start)
+            if self.token.kind == "(":
+                self.fail_inside("joins in parentheses behind it", self.token.span)
+            found.append(ast.Negation(negated, self.block(), atoms, windows, span))
+            behind = self.token
+            if behind.is_word("join") or behind.is_word("followed") and self.peek().is_word("by"):
+                self.fail_inside("a join behind it", behind.span)
+        return tuple(found)
+
+    def fail_inside(self, found: str, span: Span) -> NoReturn:
+        """Refuse an absence that is not the end of FROM."""
+        raise UnsupportedFeatureError(
+            "XSCL_ABSENCE_LIMIT",
+            f"an absence ends FROM with one block, and this has {found}",
+            text=self.text,
+            span=span,
+            hint="join first, and say last what must not be there: A JOIN {…} B WITHOUT {…} C",
+        )
+
     def term(self) -> ast.Source:
         """Read a block, or joins in parentheses."""
         if self.token.kind != "(":
@@ -269,6 +311,8 @@ class StatementParser(AtomParser):
         self.enter()
         self.next()
         inner = self.source()
+        if self.token.kind == "name" and self.at_negation():
+            self.fail_inside("a parenthesis around it", self.token.span)
         self.op(")", "to close the parenthesis")
         self.depth -= 1
         return inner

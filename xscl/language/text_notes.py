@@ -16,7 +16,8 @@ _ORDERS = ("<", "<=", ">", ">=")
 
 def text_notes(query: ast.Query, cases: Sequence[Case]) -> tuple[str, ...]:
     """Return notes on places where a text means something else than it seems to; ``cases`` are the query's."""
-    return tuple(dict.fromkeys((*_text_notes(query.source), *_unlimited(query.source, cases))))
+    absent = [note for each in query.negations for note in _braces(each)]
+    return tuple(dict.fromkeys((*_text_notes(query.source), *_unlimited(query.source, cases), *absent)))
 
 
 def _unlimited(source: ast.Source, cases: Sequence[Case]) -> Iterator[str]:
@@ -37,6 +38,10 @@ def _text_notes(source: ast.Source) -> Iterator[str]:
         return
     yield from _text_notes(source.left)
     yield from _text_notes(source.right)
+    yield from _braces(source)
+
+
+def _braces(source: ast.Join | ast.Negation) -> Iterator[str]:
     for atom in source.atoms:
         for one, op, other in ((atom.left, atom.op, atom.right), (atom.right, atom.op, atom.left)):
             if op in _ORDERS and isinstance(one, ast.StringOperand) and isinstance(other, ast.Linear):

@@ -4,6 +4,8 @@ A query sees the events of a range if it was registered before the range's end a
 registration is no batch boundary: who sees which event is told apart by the places of the intake order.  A query that
 sees what was there before it counts from the range of its registration on, and then from the beginning.
 
+A query about absence subscribes to the groups that find what it asks, which are its parts.
+
 Queries' numbers and places grow together, so what was registered since is what has greater numbers, and what was
 dropped since has greater places.  Ranges go forward; after one that goes back everything is read again.
 """
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.catalog.groups import finders_of
 from xscl.catalog.intake_order import next_place
 from xscl.catalog.tables import GROUPS, IS_DROPPED, NEVER, QUERIES, in_parts
 
@@ -67,6 +70,10 @@ class Subscribers:
         """The greatest number of a query that was read."""
         self._read_until = 0
         """Drops before this place were read."""
+        self._finders: dict[int, tuple[int, ...]] = {}
+        """Groups that find what groups about absence ask."""
+        self._asking: dict[int, list[int]] = {}
+        """Groups about absence that each of those groups is a part of."""
 
     def __contains__(self, gid: int) -> bool:
         return gid in self._groups
@@ -104,6 +111,7 @@ class Subscribers:
         # What fails half way is read as a whole next time.
         known, self._range = self._range, None
         read_until = next_place(connection)
+        self._read_finders(connection)
         changed = None
         if known is None or first < known[0] or last < known[1]:
             self._read_all(connection, first, last)
@@ -112,16 +120,33 @@ class Subscribers:
         self._range, self._read_until = (first, last), read_until
         return changed
 
+    def _read_finders(self, connection: Connection) -> None:
+        new = finders_of(connection, max(self._finders, default=0))
+        self._finders |= new
+        for gid, parts in new.items():
+            for part in parts:
+                self._asking.setdefault(part, []).append(gid)
+
+    def _of(self, gid: int) -> tuple[int, ...]:
+        """Return the groups of the program that a query of a group subscribes to."""
+        return self._finders.get(gid, (gid,))
+
     def _read_all(self, connection: Connection, first: int, last: int) -> None:
         alive = QUERIES.c.docid_from < last, QUERIES.c.docid_until > first
         live = sa.func.sum(sa.case((QUERIES.c.docid_until == NEVER, 1), else_=0))
         statement = sa.select(QUERIES.c.gid, *_STARTS, live).where(*alive)
         rows = connection.execute(statement.group_by(QUERIES.c.gid).order_by(QUERIES.c.gid)).all()
-        self._groups = {gid: _Subscribed(least, newest, int(count)) for gid, least, newest, count in rows}
+        self._groups = {}
+        for asked, least, newest, count in rows:
+            for gid in self._of(asked):
+                group = self._groups.setdefault(gid, _Subscribed(least, newest))
+                group.first, group.newest = min(group.first, least), max(group.newest, newest)
+                group.live += int(count)
         self._ends = []
         ended = sa.select(QUERIES.c.docid_until, QUERIES.c.gid, QUERIES.c.sees_from).where(*alive, IS_DROPPED)
-        for end, gid, start in connection.execute(ended):
-            self._drop(end, gid, start)
+        for end, asked, start in connection.execute(ended):
+            for gid in self._of(asked):
+                self._drop(end, gid, start)
         newest = sa.select(QUERIES.c.query).where(QUERIES.c.docid_from < last).order_by(QUERIES.c.query.desc()).limit(1)
         self._seen = connection.execute(newest).scalar() or 0
 
@@ -135,11 +160,13 @@ class Subscribers:
             (QUERIES.c.docid_until >= self._read_until)
             | QUERIES.c.suspended.is_not(None) & (QUERIES.c.docid_until > before),
         )
-        for end, gid, start in connection.execute(dropped):
-            self._groups[gid].live -= 1
-            self._drop(end, gid, start)
-            changed.add(gid)
-        for gid, start, end in self._registered(connection, last):
+        for end, asked, start in connection.execute(dropped):
+            for gid in self._of(asked):
+                self._groups[gid].live -= 1
+                self._drop(end, gid, start)
+                changed.add(gid)
+        registered = self._registered(connection, last)
+        for gid, start, end in ((gid, start, end) for asked, start, end in registered for gid in self._of(asked)):
             group = self._groups.setdefault(gid, _Subscribed(start, start))
             group.first, group.newest = min(group.first, start), max(group.newest, start)
             if end < NEVER:
@@ -158,14 +185,20 @@ class Subscribers:
             if not group.live and not group.dropped:
                 del self._groups[gid]
                 leaderless.discard(gid)
-        for some in in_parts(sorted(leaderless)):
+        leaders: dict[int, tuple[int, int]] = {}
+        asking = {asked for gid in leaderless for asked in (gid, *self._asking.get(gid, ()))}
+        for some in in_parts(sorted(asking)):
             statement = sa.select(QUERIES.c.gid, *_STARTS).where(
                 QUERIES.c.gid.in_(some),
                 QUERIES.c.docid_from < last,
                 QUERIES.c.docid_until > first,
             )
-            for gid, least, newest in connection.execute(statement.group_by(QUERIES.c.gid)):
-                self._groups[gid].first, self._groups[gid].newest = least, newest
+            for asked, *span in connection.execute(statement.group_by(QUERIES.c.gid)):
+                for gid in leaderless.intersection(self._of(asked)):
+                    known = leaders.get(gid, span)
+                    leaders[gid] = min(known[0], span[0]), max(known[1], span[1])
+        for gid, (least, newest) in leaders.items():
+            self._groups[gid].first, self._groups[gid].newest = least, newest
         return changed
 
     def _drop(self, end: int, gid: int, start: int) -> None:

@@ -7,7 +7,8 @@ they ask.  Names are checked when a query is added, so that whoever adds it hear
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -20,17 +21,18 @@ from xscl.catalog.groups import (
     add_groups,
     add_guards,
     add_instances,
+    add_parts,
     add_rt_rows,
     add_template,
     add_variables,
     channels_json,
 )
 from xscl.catalog.intake_order import take_places
-from xscl.catalog.queries import add_queries
+from xscl.catalog.queries import add_queries, tell_apart
 from xscl.catalog.tables import GROUPS, INSTANCES, IS_LISTED, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
 from xscl.language.compile import CompiledQuery
 from xscl.language.forms import Prepared
-from xscl.language.query_rows import guards_of, variables_of
+from xscl.language.query_rows import guards_of, names_json, variables_of
 from xscl.registry.allowances import Allowances
 from xscl.registry.memory import Known
 from xscl.templates.relations import rt_rows
@@ -154,6 +156,8 @@ class Loading:
             for number, one in enumerate(waiting)
         ]
         add_queries(self.connection, rows)
+        absences = {one.prepared.compiled.group.key for one in waiting if one.prepared.compiled.absence is not None}
+        tell_apart(self.connection, {groups[key] for key in absences})
         self._last = None
 
     def put_groups(self, asked: Iterable[tuple[str, str, Prepared]]) -> dict[str, int]:
@@ -164,14 +168,19 @@ class Loading:
 
     def _put_groups(self, waiting: Collection[_Waiting]) -> dict[str, int]:
         """Return the number of every group that is asked for, new ones written with all that belongs to them."""
+        if not waiting:
+            return {}
         self.known.check(self.connection)
         firsts: dict[str, _Waiting] = {}
         for one in waiting:
             firsts.setdefault(one.prepared.compiled.group.key, one)
         numbers = self._numbers(GROUPS.c.key, GROUPS.c.gid, firsts, self.known.groups, self.new.groups)
         made = [one for key, one in firsts.items() if key not in numbers]
-        self.made += [(one.text, one.namespaces, one.prepared.compiled) for one in made]
+        self.made += [
+            (one.text, one.namespaces, one.prepared.compiled) for one in made if one.prepared.compiled.absence is None
+        ]
         if made:
+            parts = self._put_groups([part for one in made for part in _parts(one)])
             instances = self._put_instances([one.prepared.compiled for one in made])
             last = self.connection.scalar(sa.select(sa.func.max(GROUPS.c.gid))) or 0
             rows: list[Row] = []
@@ -194,6 +203,7 @@ class Loading:
                 values = ({"gid": gid, **row} for row in rt_rows(compiled.template, group))
                 filled.setdefault(compiled.template.id, []).extend(values)
             add_groups(self.connection, rows)
+            add_parts(self.connection, [row for one in made for row in _part_rows(one, numbers, parts)])
             templates = {one.prepared.compiled.template.id: one.prepared.compiled.template for one in made}
             for name, values_of in filled.items():
                 add_rt_rows(self.connection, templates[name], values_of)
@@ -279,6 +289,25 @@ class Loading:
                 (row[0], row[1]) for row in self.connection.execute(sa.select(key, number).where(key.in_(part)))
             )
         return found
+
+
+def _parts(one: _Waiting) -> Iterator[_Waiting]:
+    """Yield the queries that a query about absence is made of."""
+    absence = one.prepared.compiled.absence
+    for part in () if absence is None else absence.parts:
+        yield _Waiting("", part.text, one.namespaces, Prepared(part.compiled, names_json(part.compiled)))
+
+
+def _part_rows(one: _Waiting, numbers: Mapping[str, int], parts: Mapping[str, int]) -> Iterator[Row]:
+    """Yield the rows of ``parts`` of a group; ``numbers`` are those of groups by key, ``parts`` those of parts."""
+    absence = one.prepared.compiled.absence
+    for number, part in enumerate(() if absence is None else absence.parts):
+        facts: Row = {"ends": None, "shown": None}
+        if number == 0 and absence is not None:
+            ends = [[channel, [[end.block, end.offset] for end in found]] for channel, found in absence.ends]
+            facts = {"ends": json.dumps(ends), "shown": absence.shown}
+        gid = numbers[one.prepared.compiled.group.key]
+        yield {"gid": gid, "number": number, "part": parts[part.compiled.group.key], **facts}
 
 
 def _collision(what: str, first: object, second: object) -> CatalogError:

@@ -26,7 +26,7 @@ from xscl.xpath.pattern import (
     Truth,
 )
 
-__all__ = ["channel_note", "gone_notes", "name_notes"]
+__all__ = ["channel_note", "gone_notes", "name_notes", "settling_note"]
 
 
 def channel_note(name: str, known: Iterable[str], *, registered: bool) -> str:
@@ -34,6 +34,14 @@ def channel_note(name: str, known: Iterable[str], *, registered: bool) -> str:
     found = nearest(name, known)
     waits = " yet; its first event will create it" if registered else ""
     return f"there is no channel {name!r}{waits}" + ("" if found is None else f"; did you mean {found!r}?")
+
+
+def settling_note(name: str) -> str:
+    """Return the note on a channel that must have nothing, and whose times nothing settles."""
+    return (
+        f"nothing settles the times of {name}, so there is no answer before something does: "
+        f"xscl channel set {name} --lateness 1h, or --wall 1min, or heartbeats"
+    )
 
 
 # -- names that no document has --------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from xscl.language.unsatisfiable import impossible
 from xscl.registry.channel_names import ChannelNames, DocumentNames, known_names
 from xscl.registry.loading import Loading
 from xscl.registry.memory import Memory
-from xscl.registry.notes import channel_note, gone_notes, name_notes
+from xscl.registry.notes import channel_note, gone_notes, name_notes, settling_note
 from xscl.registry.publish_graph import Publications, is_published
 
 __all__ = ["Registrations", "Resumed"]
@@ -217,7 +217,7 @@ class Registrations:
 
     def channel_notes(self, compiled: CompiledQuery) -> tuple[str, ...]:
         """Return notes on the channels that do not exist and that nothing publishes to."""
-        channels = (block.channel for block in compiled.normal.blocks)
+        channels = _named_channels(compiled)
         missing = [channel for channel in channels if channel not in self._there and not self._is_fed(channel)]
         return tuple(self._missing_note(channel) for channel in dict.fromkeys(missing))
 
@@ -252,7 +252,7 @@ class Registrations:
         if name is not None:
             require_name(name)
         if self.strict:
-            self._require_channels(statement, [block.channel for block in prepared.compiled.normal.blocks])
+            self._require_channels(statement, _named_channels(prepared.compiled))
         target = prepared.publish
         if target is not None:
             if self._publications is None:
@@ -269,7 +269,17 @@ class Registrations:
             self._publications.add(name, prepared.compiled.channels, target)
             self._there.add(target)
         gone = () if resumes or prepared.starting == "NOW" else self._gone_notes(prepared.compiled)
-        return QueryName(name, (*self.channel_notes(prepared.compiled), *gone, *notes))
+        return QueryName(
+            name, (*self.channel_notes(prepared.compiled), *self._settling(prepared.compiled), *gone, *notes)
+        )
+
+    def _settling(self, compiled: CompiledQuery) -> Iterator[str]:
+        """Yield notes on channels that must have nothing, and whose times nothing settles."""
+        for channel in () if compiled.absence is None else dict.fromkeys(name for name, _ in compiled.absence.ends):
+            info = read_channels(self.connection).get(channel)
+            settles = info is not None and (info.lateness, info.heartbeat, info.wall) != (None, None, None)
+            if not settles and not self._is_fed(channel):
+                yield settling_note(channel)
 
     def _gone_notes(self, compiled: CompiledQuery) -> Iterator[str]:
         """Yield notes on retained events that lack some for ``ONCE``."""
@@ -295,9 +305,16 @@ class Registrations:
                 raise self._refused[channel].placed(raw.text, _channel_span(raw.created(), place))
 
 
+def _named_channels(compiled: CompiledQuery) -> list[str]:
+    """Return the channels and streams that a query's blocks name, in the order of its text."""
+    absent = () if compiled.absence is None else compiled.absence.ends
+    return [*(block.channel for block in compiled.normal.blocks), *(channel for channel, _ in absent)]
+
+
 def _channel_span(created: ast.CreateQuery, place: int) -> Span:
     """Return the place of the channel's name of a block."""
-    block = ast.blocks(created.query.source)[place]
+    absent = (negation.right for negation in created.query.negations)
+    block = (*ast.blocks(created.query.source), *absent)[place]
     return Span(block.span.start, block.span.start + len(block.channel))
 
 

@@ -165,6 +165,7 @@ def _matches(
                 engine.register(canonical_text(info))
             engine.set_quotas(bindings=_BINDINGS, pairs=_PAIRS)
             report = engine.ingest(list(events))
+            engine.end_input()
             reports = engine.run_once()
             facts = home.catalog.ask(read_facts)
             with service.registering:

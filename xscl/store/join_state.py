@@ -121,7 +121,7 @@ def held_state(home: Home, connection: Connection) -> HeldState:
     reach_path = next((file.path for file in rows if file.kind == "reach"), None)
     return HeldState(
         root=home.root,
-        files=tuple(file for file in rows if file.kind != "reach"),
+        files=tuple(file for file in rows if file.kind in ("witness", "link")),
         reach=None if reach_path is None else _read_reach(home.root / reach_path),
         reach_path=reach_path,
         watermarks={row.name: row.watermark for row in connection.execute(sa.select(CHANNELS))},

@@ -30,7 +30,7 @@ _ID_LENGTH = 32
 _REMEMBERED = 10_000
 """Classes of one folder whose meanings are kept as objects."""
 _ALL_BATCHES = (0, 1 << 38)
-_MEANT = "nodes", "witness", "groups", "exchange"
+_MEANT = "nodes", "witness", "groups", "exchange", "later"
 
 
 def match_id(query_digest: str, members: Sequence[tuple[str, str]], nodes: Sequence[int]) -> str:
@@ -59,6 +59,8 @@ class StoredMatch:
     groups: frozenset[int]
     exchange: int | None
     """Place of an exchange that a query must not see, as in ``ClassRow``."""
+    later: int
+    """Time from the newest member to the match, microseconds."""
     batch: int
     """Batch that found it."""
 
@@ -87,6 +89,7 @@ class Meaning(NamedTuple):
     witness: tuple[int, ...]
     groups: frozenset[int]
     exchange: int | None
+    later: int
 
 
 class Combinations(NamedTuple):
@@ -155,6 +158,23 @@ class Results:
         names = "origin", "class", "exchange"
         origin, number, exchange = (np.repeat(int64s(rows.column(name), -1), lengths) for name in names)
         return origin, number, groups, exchange
+
+    def later(self, found: Combinations) -> Int64s:
+        """Return the time from the newest member to the match, for some combinations; a class has one."""
+        rows = self._rows("match", ["later"])
+        known = int64s(rows.column("later"), 0)
+        rows, known = rows_where(rows, known != 0), known[known != 0]
+        later = np.zeros(len(found.origin), dtype=np.int64)
+        if len(known):
+            origins = np.unique(int64s(rows.column("origin")))
+            keys = np.searchsorted(origins, int64s(rows.column("origin"))) << 32 | int64s(rows.column("class"))
+            order = np.argsort(keys, kind="stable")
+            place = np.minimum(np.searchsorted(origins, found.origin), len(origins) - 1)
+            wanted = place << 32 | found.number
+            at = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
+            there = (keys[order[at]] == wanted) & (origins[place] == found.origin)
+            later[there] = known[order[at[there]]]
+        return later
 
     def refused(self) -> tuple[Combinations, Int64s, Int64s]:
         """Return the combinations that a limit refused, numbered in an origin of their own, and (row, group) for each
@@ -236,8 +256,8 @@ class Meanings:
         return self._known[key]
 
     def _meaning(self, place: int) -> Meaning:
-        nodes, witness, groups, exchange = (column[place].as_py() for column in self._columns)
-        return Meaning(tuple(nodes), tuple(witness), frozenset(groups), exchange)
+        nodes, witness, groups, exchange, later = (column[place].as_py() for column in self._columns)
+        return Meaning(tuple(nodes), tuple(witness), frozenset(groups), exchange, later or 0)
 
 
 def stored_matches(files: Iterable[str | Path], groups: Collection[int] | None = None) -> Iterator[StoredMatch]:

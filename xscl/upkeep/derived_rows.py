@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import sqlalchemy as sa
@@ -106,8 +107,15 @@ class _Walk:
         if gid not in self._compared:
             self._compared.add(gid)
             yield from self._group(gid, row, compiled)
+        for part in () if compiled.absence is None or not live else compiled.absence.parts:
+            of = self._gids.get(part.compiled.group.key)
+            if of is None:
+                yield Difference("parts of queries about absence have no group")
+            elif of not in self._compared:
+                self._compared.add(of)
+                yield from self._group(of, SimpleNamespace(text=part.text, namespaces=row.namespaces), part.compiled)
 
-    def _group(self, gid: int, query: sa.Row[Any], compiled: CompiledQuery) -> Iterator[Difference]:
+    def _group(self, gid: int, query: Any, compiled: CompiledQuery) -> Iterator[Difference]:
         group, instance, template = compiled.group, compiled.group.instance, compiled.template
         old = self._rows["groups"].get(gid, {})
         last = max(self._rows["instances"], default=0)

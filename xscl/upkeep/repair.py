@@ -224,6 +224,9 @@ def _forget(home: Home, connection: Connection, damaged: Damaged) -> Done:
     if file.kind == "reach":
         remove_state_files(connection, [file.path])
         return Done(f"{damaged}: how long join state is kept is worked out again after the next batch")
+    if file.kind == "pending":
+        remove_state_files(connection, [file.path])
+        return Done(f"{damaged}: {file.rows:,} answers about absence that were not certain yet are lost", lost=True)
     what = "witness rows" if file.kind == "witness" else "rows of links"
     return Done(f"{damaged}: its {file.rows:,} {what} are made again from the events that are there")
 

@@ -20,7 +20,7 @@ OWNERS = {
     "deliveries": ["deliveries", "dead_letters"],
     "events": ["intake_files", "event_ids", "row_ranges"],
     "feeds": ["feeds", "hosts"],
-    "groups": ["groups", "guards", "instances", "templates", "variables"],
+    "groups": ["groups", "guards", "instances", "parts", "templates", "variables"],
     "intake_order": ["home", "flushes", "heartbeats"],
     "late": ["late", "rejected"],
     "memberships": ["memberships"],

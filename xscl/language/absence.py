@@ -1,0 +1,298 @@
+"""Absence in queries: the parts that a query without some documents is made of.
+
+``E WITHOUT {…} B`` is compiled to queries that are joined as all others: what is *wanted*, which is E, and what is
+*forbidden*, which is E joined with B.  A match of the first is an answer if no match of the second has its binding, as
+soon as no more can come (docs/explanation/architecture.md, Absence).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NoReturn
+
+from xscl.base.errors import QueryError, Span, UnsupportedFeatureError
+from xscl.language import ast
+
+if TYPE_CHECKING:
+    from xscl.language.compile import CompiledQuery
+
+__all__ = ["LATEST", "AbsenceParts", "CompiledAbsence", "CompiledPart", "End", "absence_parts"]
+
+LATEST = -1
+"""Stands for the latest of all blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Greatest time of a forbidden document, relative to a block that is wanted."""
+
+    block: int
+    """Place of the block; ``LATEST``: whichever has the latest document."""
+    offset: int
+    """Microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbsenceParts:
+    """Queries that an absence is made of, with the spans of its text."""
+
+    wanted: ast.Query
+    forbidden: tuple[ast.Query, ...]
+    """Their first blocks are the wanted ones, and the last is the block that must not be there."""
+    ends: tuple[tuple[str, tuple[End, ...]], ...]
+    """By negation: the channel of its block, and the ends of its windows; the least of them counts."""
+    shown: int
+    """Number of selected variables that make a match; further ones tell bindings apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPart:
+    """A query that a query about absence is made of."""
+
+    text: str
+    compiled: CompiledQuery
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledAbsence:
+    """Parts of a query about absence, which are registered with it."""
+
+    wanted: CompiledPart
+    forbidden: tuple[CompiledPart, ...]
+    ends: tuple[tuple[str, tuple[End, ...]], ...]
+    """Channel of each block that must not be there, and when its time ends."""
+    shown: int
+    """Number of selected nodes that make a match."""
+
+    @property
+    def parts(self) -> tuple[CompiledPart, ...]:
+        """Return all parts, the wanted one first."""
+        return (self.wanted, *self.forbidden)
+
+
+def absence_parts(query: ast.Query, text: str) -> AbsenceParts:
+    """Take a query with negations apart; spans speak of ``text``.
+
+    Raises:
+        QueryError: ``XSCL_NEGATED_VARIABLE``, ``XSCL_UNBOUNDED_ABSENCE``, ``XSCL_ABSENCE_LIMIT``, or a variable is not
+            bound.
+    """
+    return _Absence(query, text).parts()
+
+
+class _Absence:
+    def __init__(self, query: ast.Query, text: str) -> None:
+        self.query = query
+        self.text = text
+        self.blocks = list(ast.blocks(query.source))
+        self.place = {name: at for at, block in enumerate(self.blocks) for name in _bound(block)}
+        self.negated = {name for each in query.negations for name in _bound(each.right)}
+
+    def parts(self) -> AbsenceParts:
+        query = self.query
+        self._refuse_limits()
+        paths = list(ast.selected(query.select))
+        for path in paths:
+            if path.name in self.negated and path.name not in self.place:
+                self._fail_negated(path.name, path.span)
+        shown = list(dict.fromkeys(path.name for path in paths))
+        asked = dict.fromkeys(name for each in query.negations for name in self._asked(each))
+        selected = [*shown, *(name for name in asked if name not in shown)]
+        select = tuple(ast.SelectItem(ast.VarPath(name)) for name in selected) or None
+        forbidden = [self._forbidden(each, select) for each in query.negations]
+        return AbsenceParts(
+            ast.Query(query.source, select, span=query.span),
+            tuple(part for parts in forbidden for part in parts),
+            tuple((each.right.channel, self._ends(each)) for each in query.negations),
+            len(shown),
+        )
+
+    # -- refusals ----------------------------------------------------------------------------------------------
+
+    def _refuse_limits(self) -> None:
+        query = self.query
+        if query.publish is not None:
+            self._unsupported("a query about absence does not publish", query.publish_span, "read it with 'match list'")
+        if query.starting != "NOW":
+            self._unsupported(
+                "a query about absence sees what comes after its registration", query.span, "leave out STARTING"
+            )
+        for each in query.negations:
+            for window in each.windows:
+                if isinstance(window, ast.Window) and window.kind in ("once", "max"):
+                    name = "ONCE" if window.kind == "once" else "MAXWINDOW"
+                    self._unsupported(
+                        f"{name} says nothing of what is absent", window.span, "write it into the braces of a join"
+                    )
+                if isinstance(window, ast.Window) and window.kind == "between":
+                    if each.op != "without":
+                        self._unsupported("BETWEEN belongs to WITHOUT", window.span, "A NOT FOLLOWED BY {x = y, 1 h} B")
+                    if len(self.blocks) == 1:
+                        self._unsupported(
+                            "nothing lies between the first and the last of one document",
+                            window.span,
+                            "write a window such as x - y IN (0 s, 1 h]",
+                        )
+
+    def _unsupported(self, message: str, span: Span, hint: str) -> NoReturn:
+        raise UnsupportedFeatureError("XSCL_ABSENCE_LIMIT", message, text=self.text, span=span, hint=hint)
+
+    def _fail_negated(self, name: str, span: Span) -> NoReturn:
+        raise QueryError(
+            "XSCL_NEGATED_VARIABLE",
+            f"the variable {name} is bound in a block that must not be there, and has no value behind it",
+            text=self.text,
+            span=span,
+            hint="use variables of the blocks before WITHOUT or NOT FOLLOWED BY",
+        )
+
+    # -- parts -------------------------------------------------------------------------------------------------
+
+    def _asked(self, negation: ast.Negation) -> Iterator[str]:
+        """Yield the wanted variables that a negation's atoms speak of."""
+        own = set(_bound(negation.right))
+        for atom in negation.atoms:
+            for path in (_path(atom.left), _path(atom.right)):
+                if path is not None and path.name not in own:
+                    if path.name in self.negated and path.name not in self.place:
+                        self._fail_negated(path.name, path.span)
+                    if path.name in self.place:
+                        yield path.name
+
+    def _forbidden(self, negation: ast.Negation, select: ast.Select) -> Iterator[ast.Query]:
+        """Yield the queries of which any match forbids; several where it is not known which member is the first."""
+        op: Literal["followed by", "join"] = "followed by" if negation.op == "not followed by" else "join"
+        plain = tuple(each for each in negation.windows if not _is_between(each))
+        span = negation.span
+        if len(plain) == len(negation.windows):
+            join = ast.Join(op, self.query.source, negation.right, negation.atoms, plain, span)
+            yield ast.Query(join, select, span=self.query.span)
+            return
+        for first, last in self._ends_of_span():
+            named = _Named([*self.blocks, negation.right])
+            start, end, inside = named.name(first), named.name(last), named.name(len(self.blocks))
+            windows = (
+                *plain,
+                ast.RelativeWindow(inside, start, 1, None, span),
+                ast.RelativeWindow(end, inside, 1, None, span),
+            )
+            source, right = named.source(self.query.source), named.blocks[-1]
+            yield ast.Query(
+                ast.Join("join", source, right, negation.atoms, windows, span), select, span=self.query.span
+            )
+
+    def _ends_of_span(self) -> list[tuple[int, int]]:
+        """Return the pairs of blocks that may have the first and the last document."""
+        count = len(self.blocks)
+        if _in_order(self.query.source):
+            return [(0, count - 1)]
+        return [(first, last) for first in range(count) for last in range(count) if first != last]
+
+    def _ends(self, negation: ast.Negation) -> tuple[End, ...]:
+        own = set(_bound(negation.right))
+        found = []
+        for window in negation.windows:
+            match window:
+                case ast.RelativeWindow(later, earlier, low, high):
+                    if later in own and earlier in self.place and high is not None:
+                        found.append(End(self.place[earlier], high))
+                    if earlier in own and later in self.place and low is not None:
+                        found.append(End(self.place[later], -low))
+                case ast.Window("between"):
+                    found.append(End(LATEST, -1))
+                case ast.Window(_, _, high) if high is not None:
+                    found.append(End(LATEST, high))
+        if not found:
+            wanted, other = next(iter(self.place), "x"), next(iter(own), "y")
+            raise QueryError(
+                "XSCL_UNBOUNDED_ABSENCE",
+                f"nothing ends the time in which {negation.right.channel} must be absent, so this could never be known",
+                text=self.text,
+                span=negation.span,
+                hint=f"write a window: NOT FOLLOWED BY {{…, 30 min}}, or WITHOUT {{…, {other} - {wanted} IN "
+                "[-30 min, 30 min]}, or BETWEEN",
+            )
+        return tuple(dict.fromkeys(found))
+
+
+def _is_between(window: ast.Window | ast.RelativeWindow) -> bool:
+    return isinstance(window, ast.Window) and window.kind == "between"
+
+
+def _in_order(source: ast.Source) -> bool:
+    """Tell whether each block of a chain comes after the one before: FOLLOWED BY, and no range that begins at 0."""
+    if isinstance(source, ast.Block):
+        return True
+    ranged = any(isinstance(each, ast.Window) and each.kind == "range" for each in source.windows)
+    return source.op == "followed by" and not ranged and isinstance(source.right, ast.Block) and _in_order(source.left)
+
+
+def _path(operand: ast.Operand) -> ast.VarPath | None:
+    while isinstance(operand, ast.FunctionOperand):
+        operand = operand.operand
+    return operand.path if isinstance(operand, ast.Linear) else None
+
+
+# -- variables -----------------------------------------------------------------------------------------------------
+
+
+def _bound(block: ast.Block) -> Iterator[str]:
+    """Yield the variables that a block binds."""
+    if block.binding is not None:
+        yield block.binding.name
+    yield from _of_predicates(block.predicates)
+    yield from _of_steps(block.steps)
+
+
+def _of_steps(steps: Sequence[ast.Step]) -> Iterator[str]:
+    for step in steps:
+        if step.binding is not None:
+            yield step.binding.name
+        yield from _of_predicates(step.predicates)
+
+
+def _of_predicates(predicates: Sequence[ast.Predicate]) -> Iterator[str]:
+    for predicate in predicates:
+        match predicate:
+            case ast.And(parts):
+                yield from _of_predicates(parts)
+            case ast.Truth(ast.RelPath(steps)):
+                yield from _of_steps(steps)
+
+
+class _Named:
+    """Blocks, with variables for those that have none and need one."""
+
+    def __init__(self, blocks: Sequence[ast.Block]) -> None:
+        self.blocks = list(blocks)
+        self._taken = {name for block in blocks for name in _bound(block)}
+
+    def name(self, at: int) -> str:
+        """Return a variable of a block."""
+        block = self.blocks[at]
+        found = next(_bound(block), None)
+        if found is None:
+            found = f"e{at + 1}"
+            while found in self._taken:
+                found += "'"
+            self._taken.add(found)
+            binding = ast.Binding(found)
+            if block.steps:
+                steps = (*block.steps[:-1], replace(block.steps[-1], binding=binding))
+                self.blocks[at] = replace(block, steps=steps)
+            else:
+                self.blocks[at] = replace(block, binding=binding)
+        return found
+
+    def source(self, source: ast.Source) -> ast.Source:
+        """Return a source with its blocks as they are named."""
+        waiting = iter(self.blocks)
+
+        def rebuilt(part: ast.Source) -> ast.Source:
+            if isinstance(part, ast.Block):
+                return next(waiting)
+            left = rebuilt(part.left)
+            return replace(part, left=left, right=rebuilt(part.right))
+
+        return rebuilt(source)
