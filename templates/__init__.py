@@ -50,6 +50,6 @@ Modules in reading order:
 * ``link_chains``: partial matches of queries of many blocks, in columns
 * ``once``: the same events in all orders, among which ``ONCE`` chooses
 * ``plain_matches``: combinations of an assembly among whose orders nothing is chosen
-* ``absence``: bindings that are wanted, less those that a forbidden document accompanies
+* ``absence``: wanted bindings, less bindings with a forbidden document
 * ``link_matches``: rows of links → rows of R_out and matches of queries of three and more blocks, or of two orders
 """

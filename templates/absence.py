@@ -1,9 +1,9 @@
-"""Absence: bindings that are wanted, less those that a forbidden document accompanies, once no more of these can come.
+"""Absence: wanted bindings, less bindings with a forbidden document, once no such document can come any more.
 
-A *pending* row is a binding that was found and is not decided.  It is decided at the first place of the intake order
-at which its members are in, and the times of all channels that may bring a forbidden document are settled beyond its
-ends.  Where a place and a time of settlement stand is told by ``Settled``.  The functions here know tables alone, so
-that tasks run them on parts of the rows.
+A *pending* row is a binding that was found and is not decided.  A row is decided at the first place of the intake order
+at which its members are in, and at which the times of all channels that may bring a forbidden document are settled
+beyond its ends.  ``Settled`` tells the places.  The functions here know tables alone, so tasks run them on parts of the
+rows.
 """
 
 from __future__ import annotations

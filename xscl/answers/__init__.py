@@ -1,6 +1,6 @@
 """Matches, relations and explanations for people and programs that ask.
 
-* ``ask_absence``: What is wanted, less what is forbidden, among the matches that were found once in held events
+* ``ask_absence``: Answers about absence among matches that were found once in held events
 * ``ask_once``: A text is answered once from held events; the home registers nothing and is only read
 * ``cards``: A match as a card: a few lines that a person reads
 * ``channel_listing``: Rows of a listing of channels and their streams

@@ -1,4 +1,4 @@
-"""What is wanted, less what is forbidden, among the matches that were found once in held events."""
+"""Answers about absence among matches that were found once in held events."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class AbsentFacts:
     certain: str
     """The greatest time that it may have, which the channel's times have to pass."""
     settled: str
-    """How far the channel's times are settled, and what to do where nothing settles them."""
+    """State of the channel's times, and what to do where nothing settles them."""
 
 
 @dataclass(frozen=True, slots=True)

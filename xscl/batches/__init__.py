@@ -1,6 +1,6 @@
 """Batches: ranges of the intake order become committed matches.
 
-* ``absence``: Absence in a batch: what is wanted, less what is forbidden, as far as it is certain
+* ``absence``: Absence in a batch: wanted matches, less forbidden ones, as far as it is certain
 * ``attempt``: An attempt at a batch: what it has found and written so far, until a transaction names it or it is
   discarded
 * ``backfill``: Answers from held events, for queries that see events from before them (docs/how-to/history.md)
@@ -25,7 +25,7 @@
 * ``refusals``: Refusals at matching and joining
 * ``report``: Report of a batch
 * ``run_handle``: A loop that processes batches in a thread of its own
-* ``settled``: How far the times of channels are settled at each place of a batch
+* ``settled``: Frontiers within a batch: how far the times of channels are settled at each of its places
 * ``tasks``: Tasks of a level, which write files under fresh names, and return the names and some figures
 * ``walking``: Stage 1: documents of a level become witness rows, a part at a time, in this process or in a task
 * ``walls``: Heartbeats by the wall clock: a run says that all events up to some time before now are in

@@ -1,4 +1,4 @@
-"""Absence in a batch: what is wanted, less what is forbidden, as far as it is certain.
+"""Absence in a batch: wanted matches, less forbidden ones, as far as it is certain.
 
 Queries about absence are made of queries that are joined as all others (``language.absence``).  Behind the joins of a
 batch, matches of what is wanted become pending rows, and matches of what is forbidden kill some of them.  Rows whose

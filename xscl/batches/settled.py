@@ -1,4 +1,4 @@
-"""How far the times of channels are settled at each place of a batch.
+"""Frontiers within a batch: how far the times of channels are settled at each of its places.
 
 After a batch ``store.watermarks`` says so.  An answer about absence has the place at which it became certain, which
 does not depend on how the intake is cut into batches; so it is asked here for each place of the range.

@@ -91,7 +91,9 @@ def run(
                     failed = len(polled.problems)
                     done += polled.feeds - failed
                 if once:
-                    busy = sum(bool(report.events or report.filled or report.replayed) for report in reports)
+                    busy = sum(
+                        bool(report.events or report.filled or report.replayed or report.matches) for report in reports
+                    )
                     if not busy:
                         say("nothing new" + (": no feed could be read" if failed and not done else ""))
                     done += busy
@@ -247,3 +249,5 @@ def _report_batch(report: BatchReport) -> None:
             f"{counted(report.pairs, 'candidate pair')}, {counted(report.matches, 'stored match')}{published}, "
             f"joined {where}{jobs}; stage 1 {report.stage1_s:.2f} s, joins {report.join_s:.2f} s"
         )
+    elif report.matches and not report.filled and not report.replayed:
+        say(f"batch {report.batch}: heartbeats, {counted(report.matches, 'stored match')}")

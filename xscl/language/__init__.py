@@ -1,6 +1,6 @@
 """A text to a tree, to value-join normal form, to the group that its template, instance and windows make.
 
-* ``absence``: Absence in queries: the parts that a query without some documents is made of
+* ``absence``: Absence in queries: a query about it is taken apart into queries that are joined as all others
 * ``ast``: The syntax tree of XSCL: frozen nodes with spans, as written, before any rewriting
   (docs/reference/language.md, Statements)
 * ``atom_parser``: The braces of a join, atoms and windows: one method a rule of docs/reference/language.md

@@ -1,8 +1,8 @@
-"""Absence in queries: the parts that a query without some documents is made of.
+"""Absence in queries: a query about it is taken apart into queries that are joined as all others.
 
-``E WITHOUT {…} B`` is compiled to queries that are joined as all others: what is *wanted*, which is E, and what is
-*forbidden*, which is E joined with B.  A match of the first is an answer if no match of the second has its binding, as
-soon as no more can come (docs/explanation/architecture.md, Absence).
+``E WITHOUT {…} B`` has two parts: the *wanted* one is E, and the *forbidden* one is E joined with B.  A match of the
+first is an answer if no match of the second has its binding, as soon as none can come any longer
+(docs/explanation/architecture.md, From text to rows).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class AbsenceParts:
     forbidden: tuple[ast.Query, ...]
     """Their first blocks are the wanted ones, and the last is the block that must not be there."""
     ends: tuple[tuple[str, tuple[End, ...]], ...]
-    """By negation: the channel of its block, and the ends of its windows; the least of them counts."""
+    """Channel of each block that must not be there, and the ends of its windows; the least of them counts."""
     shown: int
     """Number of selected variables that make a match; further ones tell bindings apart."""
 
@@ -161,7 +161,7 @@ class _Absence:
                         yield path.name
 
     def _forbidden(self, negation: ast.Negation, select: ast.Select) -> Iterator[ast.Query]:
-        """Yield the queries of which any match forbids; several where it is not known which member is the first."""
+        """Yield the queries whose matches forbid a binding; several where any member may be the first."""
         op: Literal["followed by", "join"] = "followed by" if negation.op == "not followed by" else "join"
         plain = tuple(each for each in negation.windows if not _is_between(each))
         span = negation.span

@@ -12,6 +12,7 @@ The law, held by tests: what ``Preparer.prepare`` gives is what ``compile_query`
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -46,6 +47,7 @@ _NAMED = frozenset(("(", ":", "::"))
 _OPENING = frozenset("([")
 _CLOSING = frozenset(")]")
 _ENDS = frozenset(",}")
+_NEGATING = re.compile(r"\bwithout\b|\bnot\b.*\bfollowed\b", re.IGNORECASE | re.DOTALL)
 _UNKNOWN = frozenset(("bad", "constructor"))
 
 _Key = tuple[str | int, ...]
@@ -232,8 +234,7 @@ class _Read:
 
 def _may_negate(text: str) -> bool:
     """Tell whether a text may be about absence, which forms do not know."""
-    words = text.lower()
-    return "without" in words or ("followed" in words and "not" in words)
+    return _NEGATING.search(text) is not None
 
 
 def _read(tokens: Sequence[Token]) -> _Read | None:

@@ -1,0 +1,174 @@
+"""Absence in batches: who sees which answer, what a killed process leaves behind, and what waits for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from absences import S, answers
+
+import xscl
+from xscl.base.failpoints import hooked
+from xscl.catalog.intake_order import read_heartbeats
+from xscl.catalog.tables import PARTS, STATE_FILES
+from xscl.engine import Engine
+from xscl.store.home import init_home
+from xscl.upkeep.archive_export import export_home
+from xscl.upkeep.archive_import import import_home
+from xscl.upkeep.event_export import export_events
+from xscl.upkeep.health import derived_problems
+
+TEXT = "A->x[./k->a] NOT FOLLOWED BY {a = b, 10} B->y[./k->b]"
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with xscl.connect(home=tmp_path / "home") as made:
+        yield made
+
+
+def event(channel: str, ts: int, value: str = "1") -> xscl.Event:
+    return xscl.Event(channel, f"{channel}{ts}", ts, xml=f"<e><k>{value}</k></e>")
+
+
+def pending(engine: Engine) -> int:
+    with engine.home.catalog.read() as connection:
+        rows = sa.select(sa.func.sum(STATE_FILES.c.rows)).where(STATE_FILES.c.kind == "pending")
+        return connection.scalar(rows) or 0
+
+
+def test_a_newcomer_of_a_group_sees_only_what_comes(engine: Engine) -> None:
+    """The same text, registered after the document that forbids the answer to the older query."""
+    engine.register(TEXT, name="old")
+    engine.ingest([event("B", 5)])
+    engine.register(TEXT, name="new")
+    engine.ingest([event("A", 1), event("A", 20)])
+    engine.run_once()
+    assert pending(engine) == 2
+    engine.heartbeat("B", 30 * S)
+    engine.run_once()
+    assert answers(engine, "old") == [(["A20"], 30 * S)]
+    assert answers(engine, "new") == [(["A1"], 11 * S), (["A20"], 30 * S)]
+    assert pending(engine) == 0
+
+
+def test_a_dropped_query_has_what_was_certain_before(engine: Engine) -> None:
+    for name in ("gone", "stays"):
+        engine.register(TEXT, name=name)
+    engine.ingest([event("A", 1), event("A", 5)])
+    engine.heartbeat("B", 11 * S)
+    engine.drop("gone")
+    engine.heartbeat("B", 15 * S)
+    engine.run_once()
+    assert answers(engine, "gone") == [(["A1"], 11 * S)]
+    assert answers(engine, "stays") == [(["A1"], 11 * S), (["A5"], 15 * S)]
+
+
+def test_parts_are_shared_with_queries_that_ask_them(engine: Engine) -> None:
+    engine.register("SELECT a FROM A->x[./k->a]", name="members")
+    engine.register(TEXT, name="absent")
+    engine.register(TEXT.replace("10", "20"), name="longer")
+    with engine.home.catalog.read() as connection:
+        wanted = set(connection.scalars(sa.select(PARTS.c.part).where(PARTS.c.number == 0)))
+    assert wanted == {next(info.gid for info in engine.queries() if info.name == "members")}
+    engine.ingest([event("A", 1), event("B", 15)])
+    engine.end_input()
+    engine.run_once()
+    assert [answers(engine, name) for name in ("members", "absent", "longer")] == [
+        [(["A1"], 1 * S)],
+        [(["A1"], 11 * S)],
+        [],
+    ]
+
+
+def test_published_channels_settle_absences(engine: Engine) -> None:
+    engine.add_channel("A", lateness="2 s")
+    engine.add_channel("B", lateness="2 s")
+    engine.register("B[./k->p] JOIN {p = q, 5} B[./k->q] PUBLISH pairs", name="publishes")
+    engine.register("A->x NOT FOLLOWED BY {10} pairs", name="q")
+    engine.ingest([event("A", 1), event("A", 30), event("B", 31), event("B", 33), event("B", 50)])
+    engine.run_once()
+    assert answers(engine, "q") == [(["A1"], 11 * S)]
+
+
+def test_a_process_may_end_anywhere(tmp_path: Path) -> None:
+    steps: set[str] = set()
+
+    def play(folder: Path, stop: str | None = None) -> list[tuple[list[str], int]]:
+        left = 2
+
+        def at(name: str) -> None:
+            nonlocal left
+            steps.add(name)
+            left -= name == stop
+            if name == stop and left == 0:
+                raise KeyboardInterrupt
+
+        with hooked(at), xscl.connect(home=folder) as engine:
+            engine.register(TEXT, name="q")
+            for ts in (1, 2, 20, 40):
+                engine.ingest([event("A", ts), event("B", ts + 9, str(ts % 3))])
+                engine.heartbeat("B", (ts + 5) * S)
+                try:
+                    engine.run_once()
+                except KeyboardInterrupt:
+                    engine.run_once()
+            engine.end_input()
+            engine.run_once()
+            return answers(engine, "q")
+
+    expected = play(tmp_path / "steady")
+    assert expected
+    mine = [name for name in sorted(steps) if name.startswith("batch.")]
+    assert {"batch.absence", "batch.decided", "batch.pending"} <= set(mine)
+    for number, name in enumerate(mine):
+        assert play(tmp_path / str(number), name) == expected, name
+
+
+def test_runs_send_heartbeats_while_an_absence_waits(engine: Engine) -> None:
+    engine.add_channel("B", wall="1min")
+    engine.register(TEXT, name="q")
+    engine.ingest([event("A", 1)])
+    engine.run_once()
+    engine.run_once()
+    with engine.home.catalog.read() as connection:
+        assert [channel for _, channel, _ in read_heartbeats(connection)] == ["B"]
+    assert answers(engine, "q") == [(["A1"], 11 * S)]
+    assert engine.run_once() == []
+
+
+def test_homes_and_event_files_take_absences_along(engine: Engine, tmp_path: Path) -> None:
+    engine.register(TEXT, name="q")
+    engine.ingest([event("A", 1), event("A", 7), event("B", 9)])
+    engine.heartbeat("B", 11 * S)
+    engine.ingest([event("A", 10)])
+    engine.run_once()
+    with (tmp_path / "home.tar").open("wb") as stream:
+        export_home(engine.home, stream)
+    with (tmp_path / "events.ndjson").open("wb") as stream:
+        export_events(engine.home, stream)
+    engine.end_input()
+    engine.run_once()
+    expected = answers(engine, "q")
+    assert expected == [(["A10"], 20 * S)]
+    with engine.home.catalog.read() as connection:
+        assert list(derived_problems(connection)) == []
+    with (tmp_path / "home.tar").open("rb") as stream:
+        import_home(tmp_path / "moved", stream)
+    init_home(tmp_path / "again")
+    for name in ("moved", "again"):
+        with xscl.connect(home=tmp_path / name) as other:
+            if name == "again":
+                assert not other.ingest(tmp_path / "events.ndjson").rejected
+            other.end_input()
+            other.run_once()
+            assert answers(other, "q") == expected
+
+
+def test_texts_are_asked_once_as_if_nothing_came_any_more(engine: Engine) -> None:
+    engine.add_channel("A", lateness="3 s")
+    engine.ingest([event("A", 1), event("A", 20), event("B", 25), event("A", 40), event("A", 2)])
+    found = [([each.id for each in match.events], match.ts) for match in engine.query_once(TEXT)]
+    assert found == [(["A1"], 11 * S), (["A40"], 50 * S)]  # A2 is late

@@ -1,0 +1,89 @@
+"""Texts about absence: their canonical form, the queries that they are made of, and refusals with their places."""
+
+from __future__ import annotations
+
+import pytest
+
+from xscl.base.errors import QueryError
+from xscl.language.compile import CompiledQuery, compile_query
+from xscl.language.format import format_query
+from xscl.language.parser import parse_query
+
+BEHIND = "[1 us, UNBOUNDED]"
+
+
+def compiled(text: str) -> CompiledQuery:
+    return compile_query(parse_query(text), text)
+
+
+@pytest.mark.parametrize(
+    ("marked", "condition", "message", "hint"),
+    [
+        ("S->x ¦NOT FOLLOWED BY {x = y}¦ T->y", "UNBOUNDED_ABSENCE", "nothing ends the time in which T", "30 min"),
+        ("SELECT ¦y¦ FROM S->x NOT FOLLOWED BY {x = y, 1 h} T->y", "NEGATED_VARIABLE", "the variable y", "before"),
+        (
+            "S->x WITHOUT {x = y, 1 h} T->y WITHOUT {¦y¦ = z, 1 h} U->z",
+            "NEGATED_VARIABLE",
+            "the variable y",
+            "before WITHOUT",
+        ),
+        ("S->x NOT FOLLOWED BY {x = y, 1 h} T->y PUBLISH ¦c¦", "ABSENCE_LIMIT", "does not publish", "match list"),
+        ("S->x NOT FOLLOWED BY {x = y, 1 h, ¦ONCE¦} T->y", "ABSENCE_LIMIT", "ONCE says nothing", "braces of a join"),
+        ("S->x WITHOUT {x = y, ¦BETWEEN¦} T->y", "ABSENCE_LIMIT", "of one document", "window"),
+        ("S->x WITHOUT {x = ¦z¦, 1 h} T->y", "UNBOUND_VARIABLE", "the variable z", "bind it"),
+        ("S->x WITHOUT {x = y, ¦1 h..2 h¦} T->y", "SYNTAX", "a range of differences", "JOIN takes"),
+    ],
+)
+def test_refusals(marked: str, condition: str, message: str, hint: str) -> None:
+    before, inside, _ = marked.split("¦")
+    with pytest.raises(QueryError) as refused:
+        compiled(marked.replace("¦", ""))
+    error = refused.value
+    assert error.condition == f"XSCL_{condition}" and message in error.message and hint in (error.hint or "")
+    assert error.span is not None
+    assert (error.span.start, error.span.end) == (len(before), len(before + inside))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted", "forbidden"),
+    [
+        (
+            "o/order/no->x not followed by {x = y, 30 min} p/payment/no->y",
+            "SELECT x FROM o/order/no->x",
+            ["SELECT x FROM o/order/no->x\n  FOLLOWED BY {x = y, 30 min}\np/payment/no->y"],
+        ),
+        (
+            "SELECT x FROM A->x WITHOUT {a/k = b, y - x IN (-1, 2]} B->y[./k->b]",
+            None,
+            None,
+        ),
+        (
+            "A JOIN {2 d} B WITHOUT {BETWEEN} C",
+            "A\n  JOIN {2 d}\nB",
+            [
+                f"A->e1\n  JOIN {{2 d}}\nB->e2\n  JOIN {{e3 - {first} IN {BEHIND}, {last} - e3 IN {BEHIND}}}\nC->e3"
+                for first, last in (("e1", "e2"), ("e2", "e1"))
+            ],
+        ),
+    ],
+)
+def test_parts(text: str, wanted: str | None, forbidden: list[str] | None) -> None:
+    tree = parse_query(text)
+    assert parse_query(format_query(tree)) == tree
+    if wanted is None or forbidden is None:
+        with pytest.raises(QueryError, match="XSCL_UNBOUND_VARIABLE"):
+            compiled(text)
+        return
+    absence = compiled(text).absence
+    assert absence is not None
+    assert absence.wanted.text == wanted
+    assert [part.text for part in absence.forbidden] == forbidden
+
+
+def test_groups_are_those_of_equal_questions() -> None:
+    text = "S->x[./a->p] NOT FOLLOWED BY {p = q, 1 h} T->y[./b->q]"
+    one = compiled(text)
+    assert one.group.key == compiled(text.replace("p", "r")).group.key
+    assert one.group.key != compiled(text.replace("1 h", "2 h")).group.key
+    assert one.group.key != compiled("S->x[./a->p]").group.key
+    assert one.read == {"S", "T"}
