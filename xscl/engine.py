@@ -33,7 +33,6 @@ from xscl.batches.kernels import kernels_of
 from xscl.batches.ranges import next_batch
 from xscl.batches.report import BatchReport
 from xscl.batches.run_handle import Pauses, RunHandle, Work
-from xscl.batches.walls import beat_walls
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.kept_groups import KeptGroups
 from xscl.catalog.quotas import Quotas, read_quotas, set_quotas
@@ -559,7 +558,6 @@ class Engine:
         reports = []
         with self._lock, self._run_lock.held(), named_file_faults(self.home.root):
             self._tidy_once()
-            beat_walls(self.home)
             while not stop() and (span := next_batch(self.home, self._planner, batch_docs)) is not None:
                 step("run.ranged")
                 told("events", span.first - 1, span.taken_in)

@@ -19,6 +19,7 @@ from sqlalchemy.engine import Connection
 from xscl.base.docids import place_of
 from xscl.batches.publish_levels import Publishing, acyclic_end, publishing
 from xscl.batches.quotas import sight_cuts
+from xscl.batches.walls import beat_walls, due_walls
 from xscl.catalog.event_counts import channel_counts, nth_event
 from xscl.catalog.events import files_between
 from xscl.catalog.groups import has_absences
@@ -96,12 +97,24 @@ class BatchRange:
 
 
 def next_batch(home: Home, planner: Planner, batch_docs: int) -> BatchRange | None:
-    """Read the next batch, of ``batch_docs`` events at most; None if there is nothing to do."""
+    """Read the next batch, of ``batch_docs`` events at most; None if there is nothing to do.
+
+    Where there is nothing else to do, heartbeats by the wall clock are sent that something waits for.
+    """
+    span = _next_batch(home, planner, batch_docs)
+    if not isinstance(span, list):
+        return span
+    beat_walls(home, span)
+    return next_batch(home, planner, batch_docs)
+
+
+def _next_batch(home: Home, planner: Planner, batch_docs: int) -> BatchRange | None | list[tuple[str, int]]:
+    """Read the next batch, or the heartbeats that are due."""
     started = time.perf_counter()
     with home.catalog.snapshot() as connection:
         found = next_range(connection, batch_docs)
         if found is None:
-            return None
+            return due_walls(connection) or None
         first, last = found
         number = (connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0) + 1
         channels = channel_counts(connection, first, last)

@@ -6,6 +6,8 @@ what was answered once is answered alike again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
@@ -16,25 +18,27 @@ from xscl.catalog.queries import read_feeders
 from xscl.catalog.tables import CHANNELS, STATE_FILES
 from xscl.store.home import Home
 
-__all__ = ["beat_walls"]
+__all__ = ["beat_walls", "due_walls"]
 
 _STEPS = 8
 """Heartbeats in the time that they are behind now, at most."""
 
 
-def beat_walls(home: Home) -> int:
-    """Send the heartbeats that are due while something waits; return how many were sent."""
+def due_walls(connection: Connection) -> list[tuple[str, int]]:
+    """Return the channels whose heartbeats are due while something waits, each with the time of its heartbeat."""
     walled = sa.select(CHANNELS.c.name).where(CHANNELS.c.wall.is_not(None)).limit(1)
-    with home.catalog.read() as connection:
-        if connection.scalar(walled) is None or not _waits(connection):
-            return 0
+    if connection.scalar(walled) is None or not _waits(connection):
+        return []
+    return _due(connection, now_micros())
+
+
+def beat_walls(home: Home, due: Sequence[tuple[str, int]]) -> None:
+    """Send heartbeats."""
     with home.catalog.begin() as connection:
-        due = _due(connection, now_micros())
         for channel, time in due:
             place, _ = take_places(connection, 1, now_micros())
             add_heartbeat(connection, place, channel, time)
             note_heartbeat(connection, channel, time)
-    return len(due)
 
 
 def _waits(connection: Connection) -> bool:
