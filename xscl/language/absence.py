@@ -151,7 +151,7 @@ class _Absence:
 
     def _asked(self, negation: ast.Negation) -> Iterator[str]:
         """Yield the wanted variables that a negation's atoms speak of."""
-        own = set(_bound(negation.right))
+        own = dict.fromkeys(_bound(negation.right))
         for atom in negation.atoms:
             for path in (_path(atom.left), _path(atom.right)):
                 if path is not None and path.name not in own:
@@ -190,7 +190,7 @@ class _Absence:
         return [(first, last) for first in range(count) for last in range(count) if first != last]
 
     def _ends(self, negation: ast.Negation) -> tuple[End, ...]:
-        own = set(_bound(negation.right))
+        own = dict.fromkeys(_bound(negation.right))
         found = []
         for window in negation.windows:
             match window:

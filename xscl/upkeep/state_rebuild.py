@@ -14,6 +14,7 @@ from xscl.base.types import now_micros
 from xscl.batches.history_walk import HeldEvents, HeldWalk
 from xscl.batches.missing_rows import LackingRows
 from xscl.catalog.batches import newest_batch
+from xscl.catalog.groups import finders_of
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.state_files import remove_state_files
 from xscl.catalog.tables import INTAKE_FILES, LATE, NEVER, QUERIES
@@ -41,7 +42,9 @@ def rebuild_state(home: Home, lost: Collection[str]) -> int:
     with home.catalog.snapshot() as connection:
         last = home.catalog.ask(read_last_places)[0]
         batch = newest_batch(connection)
-        gids = set(connection.scalars(sa.select(QUERIES.c.gid).where(QUERIES.c.docid_until == NEVER)))
+        finders = finders_of(connection)
+        live = connection.scalars(sa.select(QUERIES.c.gid).where(QUERIES.c.docid_until == NEVER).distinct())
+        gids = {part for gid in live for part in finders.get(gid, (gid,))}
         texts = group_texts(connection, {gid: gid for gid in gids})
         again = connection.scalars(sa.select(LATE.c.docid).where(LATE.c.replayed <= last, LATE.c.docid.is_not(None)))
         count = connection.scalar(sa.select(sa.func.sum(INTAKE_FILES.c.rows))) or 0
