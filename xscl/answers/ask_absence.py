@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xscl.base.docids import place_of
-from xscl.language.absence import LATEST, CompiledAbsence
+from xscl.language.absence import LATEST
+from xscl.language.compile import CompiledAbsence
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
 from xscl.store.results import StoredMatch

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import Literal, NoReturn
 
 from xscl.base.errors import QueryError, Span, UnsupportedFeatureError
 from xscl.language import ast
 
-if TYPE_CHECKING:
-    from xscl.language.compile import CompiledQuery
-
-__all__ = ["LATEST", "AbsenceParts", "CompiledAbsence", "CompiledPart", "End", "absence_parts"]
+__all__ = ["LATEST", "AbsenceParts", "End", "absence_parts"]
 
 LATEST = -1
 """Stands for the latest of all blocks."""
@@ -44,31 +41,6 @@ class AbsenceParts:
     """Channel of each block that must not be there, and the ends of its windows; the least of them counts."""
     shown: int
     """Number of selected variables that make a match; further ones tell bindings apart."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledPart:
-    """A query that a query about absence is made of."""
-
-    text: str
-    compiled: CompiledQuery
-
-
-@dataclass(frozen=True, slots=True)
-class CompiledAbsence:
-    """Parts of a query about absence, which are registered with it."""
-
-    wanted: CompiledPart
-    forbidden: tuple[CompiledPart, ...]
-    ends: tuple[tuple[str, tuple[End, ...]], ...]
-    """Channel of each block that must not be there, and when its time ends."""
-    shown: int
-    """Number of selected nodes that make a match."""
-
-    @property
-    def parts(self) -> tuple[CompiledPart, ...]:
-        """Return all parts, the wanted one first."""
-        return (self.wanted, *self.forbidden)
 
 
 def absence_parts(query: ast.Query, text: str) -> AbsenceParts:

@@ -13,7 +13,7 @@ from math import prod
 
 from xscl.base.errors import UnsupportedFeatureError
 from xscl.language import ast
-from xscl.language.absence import CompiledAbsence, CompiledPart, absence_parts
+from xscl.language.absence import End, absence_parts
 from xscl.language.block_plans import BlockPlan, edges_around, guards_and_facts, path_to, with_ancestors
 from xscl.language.column_types import BlockColumns, final_steps
 from xscl.language.facts import ChannelFacts
@@ -33,12 +33,37 @@ from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import Definition
 from xscl.xpath.states import spec_digests
 
-__all__ = ["CompiledQuery", "compile_normal", "compile_query", "settled_cases"]
+__all__ = ["CompiledAbsence", "CompiledPart", "CompiledQuery", "compile_normal", "compile_query", "settled_cases"]
 
 _Pairs = tuple[tuple[Definition, Definition], ...]
 MAX_CHARACTERS = 2_000_000
 """Characters of all definitions of a query."""
 _KINDS: Mapping[str, EdgeKind] = {"=": "EQ", "!=": "NE"}
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledPart:
+    """A query that a query about absence is made of."""
+
+    text: str
+    compiled: CompiledQuery
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledAbsence:
+    """Parts of a query about absence, which are registered with it."""
+
+    wanted: CompiledPart
+    forbidden: tuple[CompiledPart, ...]
+    ends: tuple[tuple[str, tuple[End, ...]], ...]
+    """Channel of each block that must not be there, and when its time ends."""
+    shown: int
+    """Number of selected nodes that make a match."""
+
+    @property
+    def parts(self) -> tuple[CompiledPart, ...]:
+        """Return all parts, the wanted one first."""
+        return (self.wanted, *self.forbidden)
 
 
 @dataclass(frozen=True, slots=True)
