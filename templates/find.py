@@ -10,6 +10,7 @@ group's windows allow and that has all edges of an instance or link is resolved,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -18,7 +19,7 @@ import pyarrow as pa
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, take
 from xscl.templates.document_facts import facts_of_rows
 from xscl.templates.edge_table import HALF_BITS, LOW_BITS, EdgeTable
-from xscl.templates.guarded import any_holds
+from xscl.templates.guarded import AnyGuard
 from xscl.templates.matched_edges import MatchedEdges
 from xscl.templates.meet import Meeting
 from xscl.templates.order import PlanEdges, pair_limit, plan_edges, spare_pairs
@@ -38,6 +39,15 @@ __all__ = ["Finder"]
 
 _MANY_SHAPES = 1_000_000
 """Shapes of queries of one block that are remembered; there are as many as definitions."""
+
+
+@dataclass
+class _Guarded:
+    """Guards of variables, prepared for one version of a program."""
+
+    version: int
+    of_variables: dict[int, frozenset[int]] = field(default_factory=dict)
+    prepared: dict[frozenset[int], AnyGuard] = field(default_factory=dict)
 
 
 class Finder:
@@ -60,6 +70,7 @@ class Finder:
         self._table: tuple[int, EdgeTable] | None = None
         self._of_keys: tuple[int, Int32s, Bools] | None = None
         self._plan_edges: tuple[int, PlanEdges] | None = None
+        self._guarded = _Guarded(-1)
 
     def take(self, program: Program) -> None:
         """Work for a program from now on."""
@@ -67,6 +78,7 @@ class Finder:
             self._program, self._resolver = program, Resolver(program, self.numbers.shapes)
             self._resolver_of_ones = Resolver(program, self._shapes_of_ones)
             self._table = self._plan_edges = self._of_keys = None
+            self._guarded = _Guarded(-1)
 
     @property
     def program(self) -> Program:
@@ -102,19 +114,33 @@ class Finder:
             return meets
         variables, docids = fresh.column("var").to_numpy(), fresh.column("docid").to_numpy()
         read = np.isin(variables, np.union1d(guards.facts_rows, guards.compared))
-        by_guards: dict[frozenset[int], list[int]] = {}
+        of_guards: dict[frozenset[int], list[int]] = {}
         for variable in np.setdiff1d(variables[meets], guards.only_read).tolist():
-            by_guards.setdefault(guards.guards_of(variable), []).append(variable)
+            of_guards.setdefault(self._guards_of(variable), []).append(variable)
         docs = rising(docids)
         facts = facts_of_rows(fresh, docs, guards)
         held = np.zeros(len(variables), dtype=np.bool_)
-        for some, guarded in by_guards.items():
+        for some, guarded in of_guards.items():
             of = meets & np.isin(variables, guarded)
             if UNGUARDED not in some:
-                holds = any_holds(guards.table, np.array(sorted(some), dtype=np.int64), facts)
-                of &= holds[np.searchsorted(docs, docids)]
+                of &= self._any_guard(some).holds(facts)[np.searchsorted(docs, docids)]
             held |= of
         return held | read & meets & np.isin(docids, docids[held])
+
+    def _guards_of(self, variable: int) -> frozenset[int]:
+        """Return the guards of blocks that have a variable."""
+        if self._guarded.version != self.program.version:
+            self._guarded = _Guarded(self.program.version)
+        known = self._guarded.of_variables
+        if variable not in known:
+            known[variable] = self.program.guards.guards_of(variable)
+        return known[variable]
+
+    def _any_guard(self, guards: frozenset[int]) -> AnyGuard:
+        known = self._guarded.prepared
+        if guards not in known:
+            known[guards] = AnyGuard.of(self.program.guards.table, np.array(sorted(guards), dtype=np.int64))
+        return known[guards]
 
     def meet(self, new: Run, others: Sequence[tuple[Run, Floors | None]], out: ResultColumns, *, own: bool) -> None:
         """Add what new rows come to with other runs, whose rows are in sight by floors; and, if ``own``, with each

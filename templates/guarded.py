@@ -17,7 +17,7 @@ from xscl.templates.columns import Bools, Int32s, Int64s, gather, take
 from xscl.templates.document_facts import DocumentFacts
 from xscl.templates.program_guards import OPERATORS, UNGUARDED, GuardTable
 
-__all__ = ["Conjunctions", "any_holds"]
+__all__ = ["AnyGuard", "Conjunctions"]
 
 _MANY = 4_000_000
 """Pairs and conjunctions that are tested at a time."""
@@ -231,17 +231,27 @@ class Conjunctions:
 _COMPARE = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
 
 
-def any_holds(table: GuardTable, guards: Int64s, facts: DocumentFacts) -> Bools:
-    """Tell which documents satisfy some of these guards."""
-    found = np.zeros(len(facts.docs), dtype=np.bool_)
-    every = np.arange(len(facts.docs))
-    rules = Conjunctions.of(table, guards, np.zeros_like(guards))
-    for few in (_weakest(rules), np.flatnonzero(np.diff(rules.starts) != 1)):
-        waiting = every[~found]
-        some = _only(rules, few)
-        for at, _ in some.held(waiting, waiting, facts):
-            found[waiting[at]] = True
-    return found
+@dataclass(frozen=True)
+class AnyGuard:
+    """Guards that a document satisfies if one of them holds."""
+
+    parts: tuple[Conjunctions, ...]
+
+    @classmethod
+    def of(cls, table: GuardTable, guards: Int64s) -> AnyGuard:
+        """Prepare some guards, by their numbers."""
+        rules = Conjunctions.of(table, guards, np.zeros_like(guards))
+        parts = _weakest(rules), np.flatnonzero(np.diff(rules.starts) != 1)
+        return cls(tuple(_only(rules, part) for part in parts))
+
+    def holds(self, facts: DocumentFacts) -> Bools:
+        """Tell which documents satisfy some of them."""
+        found = np.zeros(len(facts.docs), dtype=np.bool_)
+        for part in self.parts:
+            waiting = np.flatnonzero(~found)
+            for at, _ in part.held(waiting, waiting, facts):
+                found[waiting[at]] = True
+        return found
 
 
 def _weakest(rules: Conjunctions) -> Int64s:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from xscl.base.arrow_schemas import REFUSED
 from xscl.templates.document_facts import facts_of_rows
-from xscl.templates.guarded import any_holds
+from xscl.templates.guarded import AnyGuard
 from xscl.templates.program_guards import ProgramGuards
 
 __all__ = ["binding_rows", "refusal_rows"]
@@ -36,7 +36,7 @@ def binding_rows(witnesses: pa.Table, guards: ProgramGuards) -> pa.Table:
     facts = facts_of_rows(witnesses, docs, guards)
     parts = [every]
     for numbers, guarded in asked.items():
-        holds = any_holds(guards.table, np.array(sorted(numbers), dtype=np.int64), facts)
+        holds = AnyGuard.of(guards.table, np.array(sorted(numbers), dtype=np.int64)).holds(facts)
         of = rows.filter(pa.array(holds[np.searchsorted(docs, docids)] & np.isin(variables, guarded)))
         parts.append(of.append_column("guards", pa.repeat(pa.scalar(guards.names(numbers)), of.num_rows)))
     return pa.concat_tables(parts)
