@@ -67,7 +67,7 @@ def test_readers_of_feeds_give_the_token_as_a_password(served: Running) -> None:
         assert client.get(path, headers=basic(f"me:{served.tokens['write']}")).status_code == 403
         for text in ("me:", "me", f"{served.tokens['read']}:me", "me:xscl_no"):
             assert client.get(path, headers=basic(text)).status_code == 401
-        assert client.get(path, headers={"authorization": "Basic \x7f"}).status_code == 401
+        assert client.get(path, headers={"authorization": "Basic ?"}).status_code == 401
         # Nowhere else: a browser sends passwords by itself.
         other = client.get("/v1/queries", headers=basic(f"me:{served.tokens['read']}"))
         assert (other.status_code, other.headers["www-authenticate"]) == (401, "Bearer")
