@@ -440,13 +440,16 @@ AXE = Path(__file__).parents[2] / "build" / "axe" / "axe.min.js"
 
 
 def violations(browser: Any) -> list[str]:
-    """Serious violations of accessibility that axe-core finds in the page."""
+    """Violations of accessibility that axe-core finds in the page."""
     browser.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text(encoding="utf-8")})
-    script = "const done = arguments[0]; axe.run(document).then(found => done(found.violations));"
-    found = browser.execute_async_script(script)
-    return [
-        f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found if each["impact"] in ("serious", "critical")
-    ]
+    done = "(found => done(found.violations), fault => done(String(fault)))"
+    for _ in range(3):
+        found = browser.execute_async_script(f"const done = arguments[0]; axe.run(document).then{done};")
+        # A page that changes meanwhile, as the overview does, confuses axe-core.
+        if isinstance(found, list):
+            break
+    assert isinstance(found, list), found
+    return [f"{each['id']}, {each['impact']}: {each['nodes'][0]['html'][:200]}" for each in found]
 
 
 def test_a_query_from_its_first_word_to_its_sources(tmp_path: Path, browser: Any) -> None:
@@ -580,5 +583,7 @@ def test_no_page_keeps_people_out(service: Running, browser: Any) -> None:
         assert violations(browser) == [], ("editor", dark)
         write(browser, "S//book->x[./")
         browser.switch_to.active_element.send_keys("t")
+        # The page must not change while axe-core looks at it.
+        wait(browser, "document.querySelector('#check .caret')?.textContent.includes('[./t')")
         offered(browser)
         assert violations(browser) == [], ("completion", dark)

@@ -59,7 +59,7 @@ def query(request: Request, name: Name, service: Running, holder: Reader) -> Res
         return _dropped(request, name, service, here)
     with service.registering:
         found = explain(service.home.catalog, name)
-        drawing = query_drawing(compile_info(info, service.home.catalog.ask(read_facts)))
+        compiled = compile_info(info, service.home.catalog.ask(read_facts))
     return page(
         request,
         "query.html",
@@ -67,7 +67,8 @@ def query(request: Request, name: Name, service: Running, holder: Reader) -> Res
         query=info,
         explained=found,
         explanation=explanation_text(found),
-        drawing=drawing,
+        drawing=query_drawing(compiled),
+        cost=compiled.template.cost,
         cards=latest_matches(service.home, name, _LATEST, card),
         here_cursor=here,
     )
