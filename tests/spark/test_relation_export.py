@@ -59,6 +59,8 @@ def test_the_printed_statement_runs_on_exported_relations(engine: Engine, tmp_pa
                 assert {row for row in one.execute(of_all).fetchall() if row[0] == name} == set(
                     one.execute(own).fetchall()
                 )
+        asked = "SELECT comment FROM duckdb_columns() WHERE table_name = 'queries' AND column_name = 'qid'"
+        assert database.execute(asked).fetchall() == [("name of the query",)]
         assert database.execute("SELECT sym, price, note FROM ch_prices").fetchall() == [("IBM", 1.5, None)]
 
 

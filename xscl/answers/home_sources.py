@@ -9,11 +9,12 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from xscl.base.errors import EngineError
+from xscl.base.home_folders import default_home
 from xscl.base.system_errors import named_file_faults
 from xscl.base.types import time_bound
 from xscl.catalog.suggestions import suggestion
 from xscl.store.event_spans import EVERYTHING, Events
-from xscl.store.home import Home, default_home, open_home
+from xscl.store.home import Home, open_home
 
 __all__ = ["HomeSource"]
 

@@ -299,7 +299,7 @@ def relation_comment(relation: str) -> str:
 
 
 def column_comment(relation: str, column: str, view: ChannelView | None = None) -> str:
-    """Return the comment on a column; ``view``: the channel that the relation shows."""
+    """Return the comment on a column; ``view``: the channel that the relation shows, for columns of its rows."""
     if view is not None:
         own = next((each for each in view.columns if each.name == column), None)
         if own is not None and own.stored == "cells":
@@ -307,6 +307,8 @@ def column_comment(relation: str, column: str, view: ChannelView | None = None) 
         return CHANNEL.get(column, "")
     if relation in RELATIONS:
         return RELATIONS[relation][1].get(column) or _COMMON.get(column, "")
+    if relation.startswith("ch_"):
+        return CHANNEL.get(column, "")
     return OF_TEMPLATE.get(column) or _numbered(column)
 
 

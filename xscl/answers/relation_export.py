@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from xscl.answers.relation_comments import column_comment, relation_comment
 from xscl.answers.sql_relations import home_relations
 from xscl.base.errors import EngineError
 from xscl.store.home import Home
@@ -81,7 +82,17 @@ def _to_duckdb(tables: Iterable[tuple[str, pa.Table]], file: Path) -> Iterator[t
             database.register("xscl_exported", table)
             database.execute(f'CREATE TABLE "{name}" AS SELECT * FROM xscl_exported')
             database.unregister("xscl_exported")
+            for place, comment in _comments(name, table.column_names):
+                database.execute(f"COMMENT ON {place} IS '{comment.replace(chr(39), chr(39) * 2)}'")
             yield name, len(table)
+
+
+def _comments(relation: str, columns: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the comments on a relation and its columns, each with its place as DuckDB names it."""
+    yield f'TABLE "{relation}"', relation_comment(relation)
+    for column in columns:
+        if comment := column_comment(relation, column):
+            yield f'COLUMN "{relation}"."{column}"', comment
 
 
 def _plain(table: pa.Table) -> pa.Table:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-__all__ = ["CATALOG_FILE", "HOME_FOLDERS", "is_home"]
+__all__ = ["CATALOG_FILE", "HOME_FOLDERS", "default_home", "is_home"]
 
 HOME_FOLDERS = ("events", "witness", "results", "programs")
 CATALOG_FILE = "catalog.db"
@@ -15,3 +16,8 @@ def is_home(folder: Path) -> bool:
     """Tell whether a folder is a home, also one that has lost a part."""
     there = sum((folder / name).is_dir() for name in HOME_FOLDERS)
     return there == len(HOME_FOLDERS) or (there > 0 and (folder / CATALOG_FILE).is_file())
+
+
+def default_home() -> Path:
+    """``XSCL_HOME`` or ``./xscl-home``."""
+    return Path(os.environ.get("XSCL_HOME", "xscl-home"))

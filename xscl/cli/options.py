@@ -106,7 +106,7 @@ class HomeOptions:
     @property
     def root(self) -> Path:
         """Folder of the home."""
-        from xscl.store.home import default_home
+        from xscl.base.home_folders import default_home
 
         return self.home or default_home()
 

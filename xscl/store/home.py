@@ -15,7 +15,6 @@ A file counts only if the catalogue names it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,7 @@ from xscl.base.private import private_folder
 from xscl.base.sealed import check_file, listed_files
 from xscl.catalog.catalog import Catalog, open_catalog
 
-__all__ = ["Home", "default_home", "init_home", "open_home"]
+__all__ = ["Home", "init_home", "open_home"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +55,6 @@ class Home:
             EngineError: ``XSCL_FILE_MISSING``; ``XSCL_FILE_DAMAGED``.
         """
         return [str(file) for name in names for file in listed_files(self.root / name)]
-
-
-def default_home() -> Path:
-    """``XSCL_HOME`` or ``./xscl-home``."""
-    return Path(os.environ.get("XSCL_HOME", "xscl-home"))
 
 
 def _catalog_url(root: Path) -> str:
