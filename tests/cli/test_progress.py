@@ -40,7 +40,8 @@ def test_bars_are_for_a_person(
     assert capsys.readouterr().out == ""
 
 
-def test_batches_tell_how_many_documents_are_walked(tmp_path: Path) -> None:
+def test_batches_tell_how_many_documents_are_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.xpath.witness._CHUNK", 250)
     heard: list[tuple[str, int, int]] = []
     with Engine(init_home(tmp_path / "home")) as engine:
         engine.register("S//a->x", name="q")
