@@ -40,12 +40,12 @@ def test_bars_are_for_a_person(
     assert capsys.readouterr().out == ""
 
 
-def test_batches_tell_how_many_documents_are_walked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xscl.xpath.witness._CHUNK", 250)
+def test_batches_tell_how_many_documents_are_walked(tmp_path: Path) -> None:
     heard: list[tuple[str, int, int]] = []
     with Engine(init_home(tmp_path / "home")) as engine:
         engine.register("S//a->x", name="q")
-        engine.ingest([Event("S", f"d{n}", n, xml="<a/>") for n in range(1_000)])
+        large = f"<r><b>{'t' * 20_000}</b><a/></r>"
+        engine.ingest([Event("S", f"d{n}", n, xml=large) for n in range(1_000)])
         with listened(lambda *call: heard.append(call)):
             engine.run_once(batch_docs=600)
         before = len(heard)
