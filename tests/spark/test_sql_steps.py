@@ -31,6 +31,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Ite
         sample_home.more(engine, folder)
         engine.drop("all")
         engine.register(sample_home.LATER["all"], name="all")
+        engine.heartbeat("ticks", 1)
         engine.run_once()
         with engine.home.catalog.begin() as connection:
             connection.execute(CHANNELS.update().where(CHANNELS.c.name == "S").values(kept_from=2_000_000))
