@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from xscl.base.private import private_folder
+from xscl.base.terminal import write_data
 from xscl.cli.options import say
 
 __all__ = ["edited_lines", "history_file", "paged"]
@@ -80,7 +81,7 @@ def paged(text: str) -> None:
     if not pager and shutil.which("less"):
         pager = ["less", "-FRSX"]
     if not sys.stdout.isatty() or not pager or text.count("\n") < shutil.get_terminal_size().lines:
-        sys.stdout.write(text)
+        write_data(text)
         sys.stdout.flush()
         return
     sys.stdout.flush()
@@ -88,4 +89,4 @@ def paged(text: str) -> None:
         subprocess.run(pager, input=text, text=True, check=False)
     except OSError as error:
         say(f"note: PAGER: {error}")
-        sys.stdout.write(text)
+        write_data(text)

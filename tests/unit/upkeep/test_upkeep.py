@@ -252,6 +252,7 @@ def test_what_is_kept_no_more_is_not_replayed(
         (6, 6, 0, 1),
         (7, 7, 0, 0),
         (8, 8, 0, 1),
+        (9, 9, 1, 0),  # the document published at 90 s is late in Q, whose time goes on with that of S
     ]
     assert [match.query for match in engine.matches()] == ["each"]
 
