@@ -12,7 +12,7 @@
 * ``data_sources``: The Spark data sources of xscl, and the sessions that know them
 * ``deliveries``: Deliveries of matches: adding them, sending again, and rows of their listing, without anything secret
 * ``document_listing``: Documents of a channel as people see them: the latest ones, or one by its id
-* ``explain``: Facts about one query: normal form, canonical variables, joins, windows, links, template and group
+* ``explain``: Explanation of a registered query: facts of it by itself, and of the queries that share work with it
 * ``explain_text``: An explanation of a query as a text for people
 * ``feed_health``: Words for the health of a feed
 * ``feed_listing``: Rows of a listing of feeds, how each of them does, and finding one by its address or a part of it
@@ -31,6 +31,8 @@
 * ``match_source``: The Spark data source ``xscl-matches``: matches in the order of commits, for batches and streams
 * ``match_steps``: Steps of the relations ``matches`` and ``rout_<template>``
 * ``match_window``: Windows of an invocation (PSoup): which times a listing of matches speaks of, as of a moment NOW
+* ``query_facts``: Facts of a compiled query by itself: blocks in normal form, joins, windows, links, guards and
+  variables
 * ``recent_activity``: Latest batches of a home, and the events that they lost, for people who watch it
 * ``relation_comments``: Comments on relations and their columns, which ``DESCRIBE``, the shell and
   docs/reference/sql.md show

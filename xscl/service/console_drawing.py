@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xscl.answers.explain import block_facts
+from xscl.answers.query_facts import block_facts
 from xscl.language.compile import CompiledQuery
 from xscl.language.normalize import NormalJoin
 from xscl.templates.template import Template

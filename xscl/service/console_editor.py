@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse, Response
 from xscl.answers.channel_listing import channel_rows
 from xscl.answers.channel_paths import channel_paths
 from xscl.answers.document_listing import latest_documents
-from xscl.answers.explain import CaseFacts, case_facts
+from xscl.answers.query_facts import CaseFacts, case_facts
 from xscl.base.errors import CatalogError, QueryError, XsclError
 from xscl.base.types import format_time, now_micros
 from xscl.catalog.queries import read_query
@@ -209,7 +209,7 @@ def _checked(service: Service, form: Mapping[str, str]) -> Checked:
         template=compiled.template.id,
         cost=compiled.template.cost,
         channels=channels,
-        cases=case_facts(compiled),
+        cases=tuple(case_facts(compiled)),
         drawing=query_drawing(compiled),
         notes=notes,
         offers=tuple(_offers(service, compiled)),
