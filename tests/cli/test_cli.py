@@ -688,7 +688,7 @@ def test_the_main_walk_on_spark(home: Run, spark: SparkSession) -> None:
 
 
 def test_a_small_batch_needs_no_spark(home: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xscl.engine.start_session", lambda: pytest.fail("Spark was started"))
+    monkeypatch.setattr("xscl.engine.opened.start_session", lambda: pytest.fail("Spark was started"))
     home("query", "add", "Q", FOLLOWS)
     home("ingest", "events.ndjson")
     ran = home("run", "--once", "--batch-docs", "1")

@@ -1,0 +1,121 @@
+"""A home that is open, with its registry and its Spark session."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from xscl.answers.data_sources import register_sources
+from xscl.base.errors import EngineError
+from xscl.base.locks import RunLock
+from xscl.base.notebook import facts_html
+from xscl.base.settings import DEFAULT_SETTINGS, Settings
+from xscl.batches.driver import Driver
+from xscl.catalog.intake_order import read_last_places
+from xscl.catalog.kept_groups import KeptGroups
+from xscl.planning.planner import Planner
+from xscl.registry.channel_names import ChannelNames
+from xscl.registry.query_list import count_queries
+from xscl.registry.registry import Registry
+from xscl.spark.session import forget_session, session_has_ended, start_session
+from xscl.spark.session_options import LOCAL, SessionOptions
+from xscl.store.home import Home
+from xscl.upkeep.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["OpenedHome"]
+
+
+class OpenedHome:
+    """A home with everything that calls share: its registry, its plan, a Spark session, and locks."""
+
+    def __init__(
+        self,
+        home: Home,
+        spark: SparkSession | None = None,
+        settings: Settings = DEFAULT_SETTINGS,
+        session_options: SessionOptions = LOCAL,
+    ) -> None:
+        self._home = home
+        self._session_options = session_options
+        self._registry = Registry(home.catalog, ChannelNames(home.root), KeptGroups(home.folder("programs")))
+        self._is_closed = False
+        self._spark = spark
+        self._is_given = spark is not None
+        if spark is not None:
+            register_sources(spark)
+        self._planner = Planner(home.catalog, home.folder("programs"))
+        self._driver = Driver(settings)
+        self._upkeep = Upkeep(home, self._planner)
+        self._lock = threading.Lock()
+        self._spark_lock = threading.Lock()
+        self._run_lock = RunLock(home.root)
+        self._is_tidy = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the catalogue back; the Spark session stays, because others may use it."""
+        self._is_closed = True
+        self._planner.close()
+        self._home.catalog.close()
+
+    def __repr__(self) -> str:
+        return f"<xscl.Engine on {str(self._home.root)!r}{', closed' if self._is_closed else ''}>"
+
+    def _repr_html_(self) -> str:
+        if self._is_closed:
+            return facts_html("xscl.Engine", {"home": self._home.root, "state": "closed"})
+        last, batch = self._home.catalog.ask(read_last_places)
+        facts = {"home": self._home.root, "queries": count_queries(self._home.catalog), "batches": batch}
+        return facts_html("xscl.Engine", {**facts, "processed up to place": last})
+
+    @property
+    def home(self) -> Home:
+        """The home, while the engine is open.
+
+        Raises:
+            EngineError: ``XSCL_ENGINE_CLOSED``.
+        """
+        self._refuse_closed()
+        return self._home
+
+    @property
+    def registry(self) -> Registry:
+        """The home's registry, while the engine is open.
+
+        Raises:
+            EngineError: ``XSCL_ENGINE_CLOSED``.
+        """
+        self._refuse_closed()
+        return self._registry
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise EngineError(
+                "XSCL_ENGINE_CLOSED",
+                f"the engine on {self._home.root} was closed",
+                hint="xscl.connect(home=…) opens the home again; use it within the with block",
+            )
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session, started on first use, and anew if its Java has ended or its server no longer knows it."""
+        with self._spark_lock:
+            if self._spark is not None and not self._is_given and session_has_ended(self._spark):
+                forget_session(self._spark)
+                self._spark = None
+            if self._spark is None:
+                started = start_session(self._session_options)
+                register_sources(started)
+                self._spark = started
+            return self._spark

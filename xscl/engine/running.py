@@ -1,0 +1,123 @@
+"""Batches of a home, now or in a thread of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from xscl.base.durations import parse_duration
+from xscl.base.errors import EngineError
+from xscl.base.failpoints import step
+from xscl.base.progress import told
+from xscl.base.settings import DEFAULT_BATCH_DOCS
+from xscl.base.system_errors import named_file_faults
+from xscl.batches.batch import process_batch
+from xscl.batches.kernels import kernels_of
+from xscl.batches.ranges import next_batch
+from xscl.batches.report import BatchReport
+from xscl.batches.run_handle import Pauses, RunHandle, Work
+from xscl.catalog.intake_order import read_last_places
+from xscl.engine.opened import OpenedHome
+from xscl.store.orphans import tidy
+
+__all__ = ["Running"]
+
+
+class Running(OpenedHome):
+    """Calls that process batches."""
+
+    def run_once(
+        self,
+        *,
+        batch_docs: int = DEFAULT_BATCH_DOCS,
+        stop: Callable[[], bool] = lambda: False,
+        then: Callable[[BatchReport], None] = lambda report: None,
+    ) -> list[BatchReport]:
+        """Process everything taken in so far; one report a batch.
+
+        Args:
+            batch_docs: documents in a batch at most.
+            stop: is asked before each batch; once it says so, none begins.
+            then: is called with the report of each batch once that is committed.
+
+        Raises:
+            CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on this home.
+            EngineError: a batch failed; nothing of it is visible, and it runs again next time.
+        """
+        if batch_docs < 1:
+            raise EngineError("XSCL_BAD_OPTION", f"a batch has at least one document, not {batch_docs}")
+        reports = []
+        with self._lock, self._run_lock.held(), named_file_faults(self.home.root):
+            self._tidy_once()
+            while not stop() and (span := next_batch(self.home, self._planner, batch_docs)) is not None:
+                step("run.ranged")
+                told("events", span.first - 1, span.taken_in)
+                reports.append(process_batch(self.home, self._driver, lambda: self.spark, span))
+                then(reports[-1])
+                self._upkeep.after_commit()
+        return reports
+
+    def _tidy_once(self) -> None:
+        if not self._is_tidy:
+            step("run.begin")
+            tidy(self.home)
+            step("run.tidied")
+            self._is_tidy = True
+
+    def warm(self) -> None:
+        """Plan for the live queries, which the first batch would do else.
+
+        Raises:
+            CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on this home.
+        """
+        with self._lock, self._run_lock.held(), named_file_faults(self.home.root):
+            self._tidy_once()
+            processed, last = self.home.catalog.ask(read_last_places)
+            plan = self._planner.plan(processed + 1, max(processed + 1, last))
+            if plan is not None:
+                kernels_of(plan, self._driver.finder).automaton()
+
+    def start(
+        self,
+        *,
+        every: str = "30 seconds",
+        batch_docs: int = DEFAULT_BATCH_DOCS,
+        name: str = "xscl-run",
+        then: Callable[[BatchReport], None] = lambda report: None,
+        failed: Callable[[BaseException], None] = lambda error: None,
+        apart_s: float = 0.0,
+    ) -> RunHandle:
+        """Process what comes in until stopped; a handle in the manner of pyspark's StreamingQuery.
+
+        Args:
+            every: time between two looks.
+            batch_docs: documents in a batch at most.
+            name: of the handle and its thread.
+            then: is called in that thread with the report of each batch once that is committed.
+            failed: is called in that thread with the error that ends it.
+            apart_s: seconds between the beginnings of two batches at least; so under load a batch is worth its cost.
+
+        Raises:
+            CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on this home.
+        """
+        self._refuse_closed()
+        try:
+            pause = parse_duration(every) / 1e6
+        except ValueError as error:
+            raise EngineError("XSCL_BAD_OPTION", f"every: {error}") from None
+
+        def run(stop: Callable[[], bool], note: Callable[[BatchReport], None]) -> None:
+            reports = self.run_once(batch_docs=batch_docs, stop=stop, then=note)
+            if reports and not reports[-1].events:
+                # Registrations are planned for as they come, and not when the next event waits for it.
+                self.warm()
+
+        return RunHandle(Work(self.warm, run, then, failed), Pauses(pause, apart_s), self._run_lock, name)
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Keep others from running batches on this home, from entering the context until leaving it.
+
+        Raises:
+            CatalogError: on entering, ``XSCL_HOME_IN_USE``: another process does.
+        """
+        return self._run_lock.held()
