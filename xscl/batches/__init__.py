@@ -1,5 +1,6 @@
 """Batches: ranges of the intake order become committed matches.
 
+* ``bindings``: Bindings of queries about absence: what the levels of a batch have found for their parts, by columns
 * ``absence``: Absence in a batch: wanted matches, less forbidden ones, as far as it is certain
 * ``attempt``: An attempt at a batch: what it has found and written so far, until a transaction names it or it is
   discarded

@@ -28,6 +28,7 @@ from xscl.base.docids import place_of
 from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.batches.attempt import Attempt
+from xscl.batches.bindings import Bindings, bindings
 from xscl.batches.settled import settled_times
 from xscl.catalog.groups import read_parts
 from xscl.catalog.state_files import add_state_files, remove_state_files, retire_files
@@ -131,13 +132,11 @@ def _round(batch: Attempt) -> tuple[Round, bool]:
 def _found(batch: Attempt, files: Sequence[Any]) -> tuple[list[pa.Table], list[pa.Table]]:
     """Return new pending rows, and bindings with forbidden documents, of what the levels have found."""
     results = Results(files)
-    groups = np.unique(results.class_groups()[2])
     with batch.home.catalog.read() as connection:
-        rows = read_parts(connection, groups.tolist())
-        facts = {row.gid: row for row in _wanted(connection, {row.gid for row in rows})}
-    if not rows:
+        asked = read_parts(connection, np.unique(results.class_groups()[2]).tolist())
+    if not asked:
         return [], []
-    meanings = results.meanings({row.part for row in rows})
+    meanings = results.meanings({row.part for row in asked})
     combinations = results.combinations()
     combinations = combinations.where(meanings.have(combinations))
     times = _times(batch, combinations.docs)
@@ -145,17 +144,11 @@ def _found(batch: Attempt, files: Sequence[Any]) -> tuple[list[pa.Table], list[p
     late = times["docid"][times["late"]]
     combinations = combinations.where(~np.isin(combinations.docs[:, 0], late))
     wanted, killed = [], []
-    for origin, number in sorted({*zip(combinations.origin.tolist(), combinations.number.tolist(), strict=True)}):
-        of_class = (combinations.origin == origin) & (combinations.number == number)
-        docs = combinations.docs[of_class]
-        docs = docs[:, : int((docs[0] != NO_DOC).sum())]
-        for meaning in meanings.of(origin, number):
-            for row in rows:
-                if row.part in meaning.groups:
-                    if row.number == 0:
-                        wanted.append(_pending(row.gid, facts[row.gid], docs, meaning.nodes, meaning.witness, times))
-                    else:
-                        killed.append(_kills(row.gid, docs, meaning.nodes))
+    for part in bindings(combinations, meanings, asked):
+        if part.ends is None:
+            killed.append(_kills(part))
+        else:
+            wanted.append(_pending(part, json.loads(part.ends), times))
     return wanted, killed
 
 
@@ -173,32 +166,24 @@ def _times(batch: Attempt, docs: _Int64s) -> dict[str, npt.NDArray[Any]]:
     return {**found, "late": found["late"] & ~np.isin(found["docid"], np.array(sorted(batch.span.replayed), np.int64))}
 
 
-def _pending(
-    gid: int,
-    facts: Any,
-    docs: _Int64s,
-    nodes: Sequence[int],
-    witness: Sequence[int],
-    times: Mapping[str, npt.NDArray[Any]],
-) -> pa.Table:
-    count = len(docs)
+def _pending(part: Bindings, ends_of: Any, times: Mapping[str, npt.NDArray[Any]]) -> pa.Table:
+    docs, count = part.docs, len(part.docs)
     ts = times["ts"][np.searchsorted(times["docid"], docs)]
     newest = ts.max(axis=1)
     ends = np.stack(
         [
             np.minimum.reduce([(newest if block == LATEST else ts[:, block]) + offset for block, offset in of])
-            for _, of in json.loads(facts.ends)
+            for _, of in ends_of
         ],
         axis=1,
     )
     when = np.maximum(newest, ends.max(axis=1))
-    shown = nodes[: docs.shape[1] + facts.shown]
     columns = {
-        "gid": np.full(count, gid),
-        "key": _keys(docs, nodes),
+        "gid": part.groups,
+        "key": _keys(docs, part.nodes),
         "docs": _lists(docs),
-        "nodes": _same(shown, count),
-        "witness": _same(witness, count),
+        "nodes": _lists(part.nodes[:, : docs.shape[1] + part.shown]).cast(pa.list_(pa.int32())),
+        "witness": part.witness,
         "ts": when,
         "later": when - newest,
         "came": place_of(docs).max(axis=1),
@@ -208,24 +193,19 @@ def _pending(
     return pa.table(columns, schema=PENDING_SCHEMA)
 
 
-def _kills(gid: int, docs: _Int64s, nodes: Sequence[int]) -> pa.Table:
-    members, other = docs[:, :-1], docs[:, -1]
-    own = [node for place, node in enumerate(nodes) if place != members.shape[1]]
-    columns = {"gid": np.full(len(docs), gid), "key": _keys(members, own), "place": place_of(other)}
+def _kills(part: Bindings) -> pa.Table:
+    members, other = part.docs[:, :-1], part.docs[:, -1]
+    own = np.delete(part.nodes, members.shape[1], axis=1)
+    columns = {"gid": part.groups, "key": _keys(members, own), "place": place_of(other)}
     return pa.table(columns, schema=KILL_SCHEMA)
 
 
-def _keys(docs: _Int64s, nodes: Sequence[int]) -> pa.Array:
+def _keys(docs: _Int64s, nodes: _Int64s) -> pa.Array:
     """Return members and nodes of bindings as bytes."""
-    own = np.broadcast_to(np.array(nodes, dtype=np.int64), (len(docs), len(nodes)))
-    whole = np.ascontiguousarray(np.concatenate([docs, own], axis=1))
+    whole = np.ascontiguousarray(np.concatenate([docs, nodes], axis=1))
     width = whole.shape[1] * 8
     fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(docs), [None, pa.py_buffer(whole.tobytes())])
     return fixed.cast(pa.binary())
-
-
-def _same(values: Sequence[int], count: int) -> pa.Array:
-    return _lists(np.tile(np.array(values, dtype=np.int64), (count, 1))).cast(pa.list_(pa.int32()))
 
 
 def _lists(rows: _Int64s) -> pa.Array:

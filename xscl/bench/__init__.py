@@ -16,6 +16,8 @@ Modules in reading order:
 * ``rows``: rows of sensors under standing conditions
 * ``news``, ``news_joins``: items like news and queries of people, and their baselines
 * ``people``, ``constants``: queries with selections above joins
+* ``orders``, ``unpaid``: orders and payments; baselines that look for orders nobody paid
+* ``absence``: orders that nobody pays, beside orders with their payments
 * ``backfill``, ``recovery``: queries answered from what is held; a process after a killed one
 * ``benches``: all benches
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xscl.bench import (
+    absence,
     backfill,
     constants,
     growth,
@@ -40,6 +41,7 @@ BENCHES: dict[str, Bench[Any, Any]] = {
         rows.BENCH,
         people.BENCH,
         constants.BENCH,
+        absence.BENCH,
         recovery.BENCH,
     )
 }

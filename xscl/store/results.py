@@ -246,6 +246,10 @@ class Meanings:
         found: Bools = known & np.isin(place << 32 | combinations.number, mine)
         return found
 
+    def columns(self) -> tuple[Int64s, Int64s, list[pa.Array]]:
+        """Return the origin and the number of their classes, and lists: nodes, witness and groups."""
+        return self._origin, self._number, self._columns[:3]
+
     def of(self, origin: int, number: int) -> list[Meaning]:
         """Return the matches of a class."""
         key = (origin, number)

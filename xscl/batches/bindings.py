@@ -1,0 +1,97 @@
+"""Bindings of queries about absence: what the levels of a batch have found for their parts, by columns.
+
+A class of documents may be found for thousands of groups, and a group in thousands of classes.  So rows of documents,
+classes and parts are put together by sorting, without a step for each class or group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from xscl.store.parquet import list_parts
+from xscl.store.results import NO_DOC, Combinations, Meanings
+from xscl.templates.columns import Int64s
+
+__all__ = ["Bindings", "bindings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bindings:
+    """Bindings with equally many documents and nodes, of parts of groups about absence."""
+
+    ends: str | None
+    """End of the time of what is forbidden, as table ``parts`` has it; None: these are of what is forbidden."""
+    shown: int
+    """Number of nodes behind those of the members that make a match."""
+    groups: Int64s
+    """The group about absence of each."""
+    docs: Int64s
+    """Documents of each, in block order."""
+    nodes: Int64s
+    """Result nodes of the documents, and selected nodes, of each."""
+    witness: pa.Array
+
+
+def bindings(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> Iterator[Bindings]:
+    """Yield the bindings of what was found, for rows of table ``parts``."""
+    of, meant, part = _pairs(found, meanings, asked)
+    _, _, (nodes, witness, _) = meanings.columns()
+    lengths, values = list_parts(pa.chunked_array([nodes]))
+    begins = np.cumsum(lengths) - lengths
+    width = (found.docs != NO_DOC).sum(axis=1)
+    kinds = {kind: number for number, kind in enumerate(dict.fromkeys(_kind(row) for row in asked))}
+    kind_of = np.array([kinds[_kind(row)] for row in asked], dtype=np.int64)
+    groups = np.array([row.gid for row in asked], dtype=np.int64)
+    shapes, number = np.unique(
+        np.stack([kind_of[part], width[of], lengths[meant]], axis=1), axis=0, return_inverse=True
+    )
+    for shape, (kind, documents, count) in enumerate(shapes.tolist()):
+        mine = np.flatnonzero(number.reshape(-1) == shape)
+        ends, shown = list(kinds)[kind]
+        rows = meant[mine]
+        yield Bindings(
+            ends,
+            shown,
+            groups[part[mine]],
+            found.docs[of[mine], :documents],
+            values[begins[rows, None] + np.arange(count)],
+            witness.take(pa.array(rows)),
+        )
+
+
+def _kind(row: Any) -> tuple[str | None, int]:
+    return (row.ends, row.shown) if row.number == 0 else (None, 0)
+
+
+def _pairs(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> tuple[Int64s, Int64s, Int64s]:
+    """Return combinations, matches of their class, and parts whose group has these, by their numbers."""
+    origin, number, (_, _, groups) = meanings.columns()
+    origins = np.unique(origin)
+
+    def keys(origin: Int64s, number: Int64s) -> Int64s:
+        return np.searchsorted(origins, origin) << 32 | number
+
+    lengths, values = list_parts(pa.chunked_array([groups]))
+    meant = np.repeat(np.arange(len(lengths)), lengths)
+    of_group, part = _equal(values, np.array([row.part for row in asked], dtype=np.int64))
+    meant = meant[of_group]
+    of_class, of = _equal(keys(origin, number)[meant], keys(found.origin, found.number))
+    return of, meant[of_class], part[of_class]
+
+
+def _equal(left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the pairs of places with equal values.
+
+    >>> [places.tolist() for places in _equal(np.array([7, 5, 6]), np.array([5, 7, 5]))]
+    [[0, 1, 1], [1, 0, 2]]
+    """
+    order = np.argsort(right, kind="stable")
+    begins = np.searchsorted(right, left, "left", order)
+    counts = np.searchsorted(right, left, "right", order) - begins
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(np.arange(len(left)), counts), order[np.repeat(begins, counts) + within]
