@@ -54,7 +54,7 @@
 * ``sql_tokens``: Tokens of SQL statements: each in a form that Spark reads as one token, and calls judged by tokens
   alone
 * ``sql_views``: Read-only SQL over a home's relations, on Spark
-* ``status``: Status of batches and of a home, for listings and messages
+* ``status``: Status of batches, of templates and of a home, for listings and messages
 * ``template_text``: Facts about one template: as a record, as a text for people, and as a statement of SQL
 * ``try_query``: Dry run of a query on documents
 """

@@ -18,7 +18,7 @@ from xscl.store.home import Home
 from xscl.xpath.condition import Memo
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value
 
-__all__ = ["joined_nodes", "nodes_of"]
+__all__ = ["joined_nodes", "node_place", "nodes_of"]
 
 _TRIED = 10_000
 """Assignments of a block that are looked at."""
@@ -67,11 +67,12 @@ def _fitting(
     for nodes in islice(assignments(pattern, node, Memo()), _TRIED):
         if all(values.get(name, "") == string_value(nodes[place]) for name, place in places.items()):
             number: dict[Node, int] = {element: index for index, element in enumerate(node.root.iter("*"))}
-            return {name: _place(nodes[place], number) for name, place in places.items()}
+            return {name: node_place(nodes[place], number) for name, place in places.items()}
     return None
 
 
-def _place(node: Node, number: Mapping[Node, int]) -> int | str:
+def node_place(node: Node, number: Mapping[Node, int]) -> int | str:
+    """Return the place of a node by its element's number; that of the document is its root's."""
     match node:
         case AttributeNode(owner, name):
             return f"{number[owner]}/@{name}"

@@ -1,4 +1,4 @@
-"""Status of batches and of a home, for listings and messages."""
+"""Status of batches, of templates and of a home, for listings and messages."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_streams
 from xscl.catalog.counters import total
 from xscl.catalog.event_counts import channel_counts, event_count, first_events
+from xscl.catalog.groups import read_template_use
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.queries import read_feeders
@@ -21,7 +22,7 @@ from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import BATCHES, CHANNELS, GROUPS, LATE, NEVER, QUERIES, REJECTED, STATE_FILES
 from xscl.store.home import Home
 
-__all__ = ["batch_columns", "batch_rows", "skipped_notes", "state_notes"]
+__all__ = ["batch_columns", "batch_rows", "skipped_notes", "state_notes", "template_rows"]
 
 _HELD = sa.case((STATE_FILES.c.held > 0, STATE_FILES.c.bytes), else_=0)
 _STATE = sa.select(
@@ -135,3 +136,19 @@ def _events_before(first: int, place: int) -> tuple[tuple[int, int], tuple[int, 
 
 def _count(connection: Connection, table: sa.Table) -> int:
     return connection.scalar(sa.select(sa.func.count()).select_from(table)) or 0
+
+
+def template_rows(catalog: Catalog) -> list[dict[str, object]]:
+    """Return a row for each template, those with most queries first."""
+    return [
+        {
+            "template": template.id,
+            "blocks": template.block_count,
+            "variables": template.width,
+            "joins": len(template.joins),
+            "queries": queries,
+            "groups": groups,
+            "shape": template.certificate,
+        }
+        for template, queries, groups in catalog.ask(read_template_use)
+    ]

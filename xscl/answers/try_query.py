@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from xscl.answers.match_nodes import node_place
 from xscl.base.errors import XsclError
 from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
 from xscl.base.types import Event
@@ -24,7 +25,7 @@ from xscl.registry.notes import name_notes
 from xscl.registry.recompile import compile_info
 from xscl.store.event_files import event_document
 from xscl.xpath.condition import Memo
-from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, string_value
+from xscl.xpath.nodes import DocumentNode, Node, string_value
 
 __all__ = ["Binding", "BlockWitness", "DryRun"]
 
@@ -174,24 +175,13 @@ class DryRun:
         # A document is parsed as it would have been stored.
         document = DocumentNode(in_fresh_dictionary(parse_stored, content))
         add_names(self._names.setdefault(resolve_stream(self._streams, event.channel)[0], DocumentNames()), document)
-        number = {element: place for place, element in enumerate(document.root.iter("*"))}
+        number: dict[Node, int] = {element: place for place, element in enumerate(document.root.iter("*"))}
         memo = Memo()
-
-        def place_of(node: Node) -> int | str:
-            match node:
-                case AttributeNode(owner, name):
-                    return f"{number[owner]}/@{name}"
-                case TextNode(owner, place):
-                    return f"{number[owner]}/text()[{place}]"
-                case DocumentNode(root):
-                    return number[root]
-                case _:
-                    return number[node]
-
         for block in blocks:
             for nodes in assignments(block.pattern, document, memo):
                 bindings = {
-                    block.names[place]: Binding(place_of(node), string_value(node)) for place, node in nodes.items()
+                    block.names[place]: Binding(node_place(node, number), string_value(node))
+                    for place, node in nodes.items()
                 }
                 self.found[block.number] += 1
                 label = event.id or event.source or checked.id

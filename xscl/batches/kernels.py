@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from xscl.templates.find import Finder
@@ -60,13 +59,8 @@ def loaded_kernels(files: QueryFiles) -> Kernels:
     """Load the kernels in a task; a process remembers what it has solved from task to task."""
     specs, rows = files.specs or "", files.rows or ""
     _FINDER.take(load_program(files.program))
-    return Kernels(lambda: load_automaton(specs), lambda: _matchers(rows), _FINDER)
+    return Kernels(lambda: load_automaton(specs), lambda: load_matchers(rows), _FINDER)
 
 
 _FINDER = Finder()
 """The finder of a process that works on tasks."""
-
-
-@lru_cache(maxsize=2)
-def _matchers(path: str) -> Mapping[str, RowMatcher]:
-    return load_matchers(path)

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from xscl.answers.status import template_rows
 from xscl.base.terminal import give
-from xscl.catalog.groups import read_template, read_template_use
+from xscl.catalog.groups import read_template
 from xscl.cli.commands import command
 from xscl.cli.options import HomeOptions, JsonOption, Printing, say
 from xscl.cli.printing import Format, print_rows
@@ -27,18 +28,7 @@ def template_list(at: HomeOptions, printing: Printing) -> None:
     """
     from xscl.cli.next_steps import no_queries
 
-    rows = [
-        {
-            "template": template.id,
-            "blocks": template.block_count,
-            "variables": template.width,
-            "joins": len(template.joins),
-            "queries": queries,
-            "groups": groups,
-            "shape": template.certificate,
-        }
-        for template, queries, groups in at.open().catalog.ask(read_template_use)
-    ]
+    rows = template_rows(at.open().catalog)
     columns = ["template", "blocks", "variables", "joins", "queries", "groups", "shape"]
     short = ["template", "blocks", "joins", "queries", "groups", "shape"]
     if not print_rows(rows, columns, printing.chosen(), short=short):

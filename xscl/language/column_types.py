@@ -80,10 +80,6 @@ class BlockColumns:
         # The root is the only element that has others inside.
         return self.block.nodes[found.parent].parent == 0
 
-    def is_numeric(self, node: int) -> bool:
-        """Tell whether a node is a column of numbers."""
-        return self.types(node) == {"number"}
-
     def is_open(self, node: int) -> bool:
         """Whether it is not known yet what kind of values a node has."""
         if self.facts.kind == "xml":

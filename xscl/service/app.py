@@ -21,7 +21,7 @@ from xscl.service import (
     queries_api,
     sql_api,
 )
-from xscl.service.access import Gate
+from xscl.service.access import OPEN_PATHS, Gate
 from xscl.service.calls import Problem
 from xscl.service.problems import add_handlers
 from xscl.service.runtime import Service
@@ -40,6 +40,7 @@ _ROUTERS = (
     health_api.router,
     console.router,
 )
+_TOKENS = {"type": "http", "scheme": "bearer", "description": "A token of 'xscl token add'."}
 
 
 def make_app(service: Service, log: Callable[[str], None]) -> FastAPI:
@@ -69,18 +70,23 @@ def make_app(service: Service, log: Callable[[str], None]) -> FastAPI:
     app.router.routes.append(events_api.DocumentRoute())
     for router in _ROUTERS:
         app.include_router(router)
-    _describe_problems(app)
+    _complete_description(app)
     return app
 
 
-def _describe_problems(app: FastAPI) -> None:
-    """Have the description of the API name the schema of problems, which no call returns as its answer."""
+def _complete_description(app: FastAPI) -> None:
+    """Have the description of the API name tokens, and the schema of problems, which no call returns as its answer."""
     describe = app.openapi
 
     def described() -> dict[str, object]:
         if app.openapi_schema is None:
             schema = describe()
-            schemas = schema.setdefault("components", {}).setdefault("schemas", {})
+            parts = schema.setdefault("components", {})
+            parts["securitySchemes"] = {"token": _TOKENS}
+            schema["security"] = [{"token": []}]
+            for path in OPEN_PATHS & schema["paths"].keys():
+                schema["paths"][path]["get"]["security"] = []
+            schemas = parts.setdefault("schemas", {})
             schemas["Problem"] = Problem.model_json_schema()
             # Requests that do not fit are problems, too.
             for name in ("HTTPValidationError", "ValidationError"):

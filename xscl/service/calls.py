@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Path, Query, Request, Security
-from fastapi.security import HTTPBearer
+from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from xscl.catalog.tokens import Token
@@ -13,9 +12,7 @@ from xscl.service.access import needs
 from xscl.service.problems import PROBLEM_TYPE
 from xscl.service.runtime import Service
 
-__all__ = ["BEARER", "Admin", "Body", "Limit", "Name", "Problem", "Reader", "Running", "Writer", "problems"]
-
-BEARER = Security(HTTPBearer(auto_error=False, description="A token of 'xscl token add'."))
+__all__ = ["Admin", "Body", "Limit", "Name", "Problem", "Reader", "Running", "Writer", "problems"]
 
 
 async def _service(request: Request) -> Service:

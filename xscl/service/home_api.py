@@ -11,10 +11,9 @@ from starlette.concurrency import run_in_threadpool
 from xscl.answers.channel_listing import channel_rows
 from xscl.answers.channel_paths import channel_paths
 from xscl.answers.feed_listing import FeedFilter, feed_rows
-from xscl.answers.status import batch_rows, state_notes
+from xscl.answers.status import batch_rows, state_notes, template_rows
 from xscl.answers.template_text import template_facts
 from xscl.base.types import now_micros
-from xscl.catalog.groups import read_template_use
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.subscriptions import add_feed, drop_feed, import_outlines, parse_interval
 from xscl.ingest.opml import read_opml
@@ -142,20 +141,7 @@ def fetch(wanted: Fetch, service: Running, holder: Admin) -> dict[str, Any]:
 @router.get("/templates", responses=problems())
 def templates(service: Running, holder: Reader) -> dict[str, list[dict[str, Any]]]:
     """List query templates, those with most queries first."""
-    return {
-        "templates": [
-            {
-                "template": template.id,
-                "blocks": template.block_count,
-                "variables": template.width,
-                "joins": len(template.joins),
-                "queries": queries,
-                "groups": groups,
-                "shape": template.certificate,
-            }
-            for template, queries, groups in service.home.catalog.ask(read_template_use)
-        ]
-    }
+    return {"templates": template_rows(service.home.catalog)}
 
 
 @router.get("/templates/{template}", responses=problems(404, 422))

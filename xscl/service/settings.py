@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["DEFAULT_SERVICE", "EVENT_BYTES", "ServiceSettings"]
+__all__ = ["EVENT_BYTES", "ServiceSettings"]
 
 EVENT_BYTES = 1024
 """Memory that an event takes besides its text, about."""
@@ -47,6 +47,3 @@ class ServiceSettings:
     """Time for which a statement in SQL may run."""
     page: int = 1_000
     """Entries of a page at most."""
-
-
-DEFAULT_SERVICE = ServiceSettings()
