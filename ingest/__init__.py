@@ -3,6 +3,7 @@
 Modules in reading order:
 
 * ``records``: what readers yield besides ``xscl.base.types.Event``
+* ``lines``: lines of byte streams, bounded in length
 * ``event_file``: lines of an event file → records
 * ``dates``: the dates of feeds, read strictly
 * ``markup``: HTML and XHTML of strangers → plain text and links

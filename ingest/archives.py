@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol, cast
 
 from xscl.base.errors import SourceError
-from xscl.ingest.event_file import ByteStream
+from xscl.ingest.lines import ByteStream
 
 __all__ = [
     "MAX_LAYERS",

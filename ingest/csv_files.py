@@ -18,7 +18,7 @@ import pyarrow.csv as pacsv
 
 from xscl.base.errors import SourceError
 from xscl.base.shown import counted
-from xscl.ingest.event_file import ByteStream
+from xscl.ingest.lines import ByteStream
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Noted, Rejected, RowTable
 from xscl.ingest.row_format import BOM, ENDINGS, check_width, ending

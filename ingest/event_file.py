@@ -14,30 +14,22 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from xscl.base.errors import SourceError
 from xscl.base.types import Event, Scalar, to_micros
+from xscl.ingest.lines import MAX_LINE_BYTES
 from xscl.ingest.records import Drop, Flush, Heartbeat, Record, Register, Rejected
 
 _T = TypeVar("_T")
 
 __all__ = [
-    "MAX_LINE_BYTES",
-    "ByteStream",
-    "LineRange",
-    "bounded_lines",
     "event_of",
-    "placed_lines",
     "read_event_lines",
     "read_row_line",
 ]
-
-MAX_LINE_BYTES = 64 * 1024 * 1024
-"""The longest line that is taken, without its line end, inclusive."""
 
 _CHANNEL = re.compile(r"[^\W\d](?:[\w.-]*\w)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -57,51 +49,6 @@ _JSON_NAMES = {
 
 
 _PLAIN = frozenset((str, int, float, bool, type(None)))
-
-
-@dataclass(frozen=True, slots=True)
-class LineRange:
-    """Lines of a file that begin between two offsets."""
-
-    begin: int = 0
-    """Offset of the first line."""
-    end: int | None = None
-    """Offset of the first line behind them; None: all that is left."""
-    line: int = 1
-    """Number of the first line."""
-
-
-class ByteStream(Protocol):
-    """The part of a binary file that reading needs."""
-
-    def read(self, size: int = -1, /) -> bytes:
-        """At most ``size`` bytes."""
-
-    def read1(self, size: int = -1, /) -> bytes:
-        """Read what is there, at most ``size`` bytes; nothing at the end."""
-
-    def readline(self, size: int = -1, /) -> bytes:
-        """One line with its end, or its first ``size`` bytes."""
-
-
-def bounded_lines(stream: ByteStream, *, limit: int = MAX_LINE_BYTES) -> Iterator[bytes]:
-    """Yield the lines of ``stream``; a line over ``limit`` bytes is held and given only to ``limit + 2`` bytes."""
-    return (line for _, line in placed_lines(stream, limit=limit))
-
-
-def placed_lines(
-    stream: ByteStream, *, begin: int = 0, end: int | None = None, limit: int = MAX_LINE_BYTES
-) -> Iterator[tuple[int, bytes]]:
-    """Yield the same lines with their offsets, from that of the first up to the line that begins at ``end``."""
-    at = begin
-    while (end is None or at < end) and (line := stream.readline(limit + 2)):
-        yield at, line
-        at += len(line)
-        if len(line) == limit + 2 and not line.endswith(b"\n"):
-            while rest := stream.readline(1 << 20):
-                at += len(rest)
-                if rest.endswith(b"\n"):
-                    break
 
 
 def read_event_lines(

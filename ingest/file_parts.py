@@ -19,7 +19,8 @@ from xscl.base.errors import SourceError
 from xscl.ingest import csv_files
 from xscl.ingest.archives import first_character
 from xscl.ingest.csv_files import CsvRange, csv_columns, record_ends
-from xscl.ingest.event_file import ByteStream, LineRange, placed_lines, read_event_lines
+from xscl.ingest.event_file import read_event_lines
+from xscl.ingest.lines import ByteStream, LineRange, placed_lines
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Noted, Record, Rejected
 from xscl.ingest.row_files import TABLE_ROWS, GroupRange, group_ranges, read_row_file

@@ -26,8 +26,9 @@ from typing import BinaryIO, cast
 
 from xscl.base.values import digest_text
 from xscl.ingest.archives import first_character, unreadable
-from xscl.ingest.event_file import MAX_LINE_BYTES, ByteStream, bounded_lines, read_event_lines
+from xscl.ingest.event_file import read_event_lines
 from xscl.ingest.json_feed import looks_like_json_feed
+from xscl.ingest.lines import MAX_LINE_BYTES, ByteStream, bounded_lines
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Control, FeedDocument, Position, Record, Rejected, rejected
 from xscl.ingest.sources import files_in, home_noted, read_stream, shown_name

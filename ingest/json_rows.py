@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from xscl.base.errors import SourceError
 from xscl.base.types import Scalar
-from xscl.ingest.event_file import ByteStream, LineRange, placed_lines, read_row_line
+from xscl.ingest.event_file import read_row_line
+from xscl.ingest.lines import ByteStream, LineRange, placed_lines
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Rejected, RowTable, rejected
 

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from xscl.base.errors import SourceError
 from xscl.ingest.csv_files import CsvRange, read_csv
-from xscl.ingest.event_file import ByteStream, LineRange
 from xscl.ingest.json_rows import read_json_lines
+from xscl.ingest.lines import ByteStream, LineRange
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Noted, Rejected, RowTable, rejected
 from xscl.ingest.row_format import Format, check_width

@@ -27,9 +27,10 @@ from xscl.base.safe_xml import in_fresh_dictionary, parse_xml
 from xscl.base.types import Event, to_micros
 from xscl.ingest.archives import Budget, first_character, members, peeled, unreadable
 from xscl.ingest.dates import parse_date
-from xscl.ingest.event_file import ByteStream, bounded_lines, read_event_lines
+from xscl.ingest.event_file import read_event_lines
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.json_feed import looks_like_json_feed
+from xscl.ingest.lines import ByteStream, bounded_lines
 from xscl.ingest.paths import SplitPath
 from xscl.ingest.reading import DEFAULT_READING, Reading
 from xscl.ingest.records import Noted, Record, Rejected, rejected

@@ -28,6 +28,7 @@ Modules in reading order:
 * ``matched_edges``: matched edges of one pair of documents, as relations between nodes
 * ``solve``: matched edges of one pair of documents → what one plan finds there
 * ``runs``: witness rows of some documents in order of their values, never changed
+* ``run_making``: runs of witness rows in any order, or of columns in order
 * ``document_facts``: facts of documents, and numbers in them, as guards read them
 * ``window_cells``: windows of many groups over many pairs of documents
 * ``guarded``: guards over many pairs of documents

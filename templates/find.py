@@ -30,8 +30,9 @@ from xscl.templates.program_guards import UNGUARDED
 from xscl.templates.resolve import Resolver, grouped
 from xscl.templates.results import ResultColumns
 from xscl.templates.retention import Floors
+from xscl.templates.run_making import run_of, witness_keys
 from xscl.templates.run_view import FinderNumbers
-from xscl.templates.runs import Run, run_of, witness_keys
+from xscl.templates.runs import Run
 from xscl.templates.shapes import Shapes
 from xscl.templates.window_cells import MatchedPairs
 

@@ -10,17 +10,8 @@ import pyarrow as pa
 
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising
-from xscl.templates.runs import (
-    KEY_BITS,
-    Key,
-    Run,
-    RunShapes,
-    built_run,
-    different_shapes,
-    empty_run,
-    ranked_values,
-    run_of,
-)
+from xscl.templates.run_making import built_run, different_shapes, empty_run, ranked_values, run_of
+from xscl.templates.runs import KEY_BITS, Key, Run, RunShapes
 from xscl.templates.shapes import bundle_hashes, row_hashes
 
 __all__ = ["documents_rows", "merged_run", "row_variables", "rows_of_run", "with_more_rows"]

@@ -29,7 +29,7 @@ from xscl.store.home import Home
 from xscl.store.join_state import HeldState
 from xscl.store.state_files import Kind, open_links, write_run
 from xscl.templates.link_runs import LinkRun, rows_of
-from xscl.templates.runs import run_of
+from xscl.templates.run_making import run_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,8 +16,9 @@ from xscl.base.sealed import check_file
 from xscl.store.join_state import HeldState
 from xscl.templates.link_runs import kept, rows_of
 from xscl.templates.run_files import open_run
+from xscl.templates.run_making import witness_keys
 from xscl.templates.run_rows import row_variables, rows_of_run
-from xscl.templates.runs import KEY_BITS, witness_keys
+from xscl.templates.runs import KEY_BITS
 from xscl.templates.shapes import Shapes
 
 __all__ = ["LackingRows"]

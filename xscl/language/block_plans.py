@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from xscl.base.errors import UnsupportedFeatureError
 from xscl.language.guards import Lifted
 from xscl.templates.guards import Guard
 from xscl.templates.reduce import Minor
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import Definition, Step
 
-__all__ = ["BlockPlan", "edges_around", "guards_and_facts", "path_to", "with_ancestors"]
+__all__ = ["BlockPlan", "check_size", "edges_around", "guards_and_facts", "path_to", "with_ancestors"]
 
 _Pairs = tuple[tuple[Definition, Definition], ...]
+_MAX_CHARACTERS = 2_000_000
+"""Characters of all definitions of a query."""
 
 
 @dataclass(slots=True)
@@ -42,6 +45,26 @@ class BlockPlan:
             and self.definitions == other.definitions
             and (self.edges, self.hanging) == (other.edges, other.hanging)
         )
+
+
+def check_size(plans: Sequence[BlockPlan]) -> None:
+    """Refuse definitions that say the same too often: a variable's repeats the conditions on its whole way.
+
+    Raises:
+        UnsupportedFeatureError: ``XSCL_QUERY_LIMIT``.
+    """
+    characters = 0
+    for definition in (each for plan in plans for each in plan.definitions.values()):
+        # A text is made when it is asked for; none behind the limit is made.
+        characters += len(definition.text)
+        if characters > _MAX_CHARACTERS:
+            raise UnsupportedFeatureError(
+                "XSCL_QUERY_LIMIT",
+                "the paths of all joined and selected variables, with their conditions, "
+                f"have more than {_MAX_CHARACTERS:,} characters",
+                hint="bind fewer variables, or put the conditions on a node above them into a query of its own that "
+                "publishes",
+            )
 
 
 def edges_around(plan: BlockPlan, node: int) -> tuple[_Pairs, _Pairs]:

@@ -14,7 +14,7 @@ from math import prod
 from xscl.base.errors import UnsupportedFeatureError
 from xscl.language import ast
 from xscl.language.absence import End, absence_parts
-from xscl.language.block_plans import BlockPlan, edges_around, guards_and_facts, path_to, with_ancestors
+from xscl.language.block_plans import BlockPlan, check_size, edges_around, guards_and_facts, path_to, with_ancestors
 from xscl.language.column_types import BlockColumns, final_steps
 from xscl.language.facts import ChannelFacts
 from xscl.language.format import format_query
@@ -22,22 +22,19 @@ from xscl.language.guards import Lifted, lift
 from xscl.language.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
 from xscl.language.selection import prepare_select
 from xscl.language.value_joins import JoinSides, check_comparisons
-from xscl.templates.bounds import UNLESS_EXCHANGED, Bounds, Case, pair_index
+from xscl.language.windows import settled_cases
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import EdgeKind, JoinGraph, ValueJoin, Vertex
-from xscl.templates.guards import MOST_ALTERNATIVES, Guard
+from xscl.templates.guards import MOST_ALTERNATIVES
 from xscl.templates.links import anchor, linked_blocks
 from xscl.templates.reduce import reduce_tree
-from xscl.templates.template import Group, Instance, OutputNode, Template, is_symmetric, template_of
+from xscl.templates.template import Group, Instance, OutputNode, Template, template_of
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import Definition
 from xscl.xpath.states import spec_digests
 
-__all__ = ["CompiledAbsence", "CompiledPart", "CompiledQuery", "compile_normal", "compile_query", "settled_cases"]
+__all__ = ["CompiledAbsence", "CompiledPart", "CompiledQuery", "compile_normal", "compile_query"]
 
-_Pairs = tuple[tuple[Definition, Definition], ...]
-MAX_CHARACTERS = 2_000_000
-"""Characters of all definitions of a query."""
 _KINDS: Mapping[str, EdgeKind] = {"=": "EQ", "!=": "NE"}
 
 
@@ -172,41 +169,6 @@ def compile_normal(
     return found
 
 
-def settled_cases(
-    cases: tuple[Case, ...],
-    instance: Instance,
-    channels: Sequence[str],
-    streams: Sequence[int],
-    guards: Sequence[Guard | None] = (),
-) -> tuple[Case, ...]:
-    """Return the cases of a query, with simpler bounds where ``ONCE`` allows them.
-
-    Blocks over different channels never match in both orders.  A query of two blocks that asks the same of both always
-    does, so the left member has to be first.  Where only windows and guards tell its blocks apart, they tell whether
-    the members match in the other order too.
-
-    Args:
-        cases: as windows have them.
-        instance: the query's.
-        channels: the channel of each block.
-        streams: the stream of each block, or none.
-        guards: the guard of each block, or none.
-    """
-    pairs = pair_index(len(channels))
-    apart = {place for (i, j), place in pairs.items() if channels[i] != channels[j]}
-    found = tuple(
-        tuple(replace(b, exchange=b.exchange and place not in apart) for place, b in enumerate(case)) for case in cases
-    )
-    if len(channels) != 2 or not found[0][0].exchange:
-        return found
-    ((bounds,),) = found
-    if len(set(streams)) > 1 or not is_symmetric(instance):
-        return found
-    if bounds.lo != -bounds.hi or len(set(guards)) > 1:
-        return ((replace(bounds, order=UNLESS_EXCHANGED, exchange=False),),)
-    return ((Bounds(0, bounds.hi, 1),),)
-
-
 class _Compiler:
     def __init__(self, normal: NormalQuery, channels: Mapping[str, ChannelFacts], *, with_guards: bool) -> None:
         """Prepare; ``with_guards`` lifts conditions on whole documents out of definitions."""
@@ -224,7 +186,7 @@ class _Compiler:
                 return self._with_guards_of(plans, like)
         check_comparisons(self.normal, self.columns)
         plans = [self._plan(index, block) for index, block in enumerate(normal.blocks)]
-        self._check_size(plans)
+        check_size(plans)
         graph = self._graph(plans)
         canonical = canonicalize(graph)
         template = template_of(canonical)
@@ -281,21 +243,6 @@ class _Compiler:
         return replace(
             like, normal=self.normal, group=replace(group, cases=cases, guards=guards), facts=facts, notes=()
         )
-
-    def _check_size(self, plans: Sequence[BlockPlan]) -> None:
-        """Refuse definitions that say the same too often: a variable's repeats the conditions on its whole way."""
-        characters = 0
-        for plan in plans:
-            for definition in plan.definitions.values():
-                characters += len(definition.text)
-                if characters > MAX_CHARACTERS:
-                    raise UnsupportedFeatureError(
-                        "XSCL_QUERY_LIMIT",
-                        "the paths of all joined and selected variables, with their conditions, "
-                        f"have more than {MAX_CHARACTERS:,} characters",
-                        hint="bind fewer variables, or put the conditions on a node above them into a query of its "
-                        "own that publishes",
-                    )
 
     # -- reduction ---------------------------------------------------------------------------------------------
 

@@ -20,14 +20,14 @@ from functools import lru_cache
 from xscl.base.durations import UNITS
 from xscl.base.errors import QueryError
 from xscl.language import ast
-from xscl.language.compile import CompiledQuery, compile_normal, compile_query, settled_cases
+from xscl.language.compile import CompiledQuery, compile_normal, compile_query
 from xscl.language.facts import ChannelFacts
 from xscl.language.outlines import Outline, outline_of
 from xscl.language.parser import parse_query
 from xscl.language.query_rows import names_json
 from xscl.language.text_notes import text_notes
 from xscl.language.tokens import Token, tokenize
-from xscl.language.windows import cases_of
+from xscl.language.windows import cases_of, settled_cases
 
 __all__ = ["Prepared", "Preparer"]
 

@@ -1,24 +1,34 @@
 """Windows of a query to its cases: one tightened matrix of bounds for each block that may be the latest of a composite.
 
 A composite operand counts by its latest member (docs/explanation/architecture.md, From text to rows).  Where an
-operator limits how
-late that is and it is not known which member it is (after ``JOIN``), the query is split into disjoint cases, one for
-each candidate.  Members with equal times are told apart by their place in FROM, or, where ``ONCE`` compares composites,
-by channel and id.  ``ONCE`` between two blocks is no bound: it chooses between two matches (``Bounds.exchange``).
+operator limits how late that is and it is not known which member it is (after ``JOIN``), the query is split into
+disjoint cases, one for each candidate.  Members with equal times are told apart by their place in FROM, or, where
+``ONCE`` compares composites, by channel and id.  ``ONCE`` between two blocks is no bound: it chooses between two
+matches (``Bounds.exchange``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from xscl.base.durations import format_duration
 from xscl.base.errors import QueryError, Span, UnboundVariableError, UnsatisfiableWindowError, UnsupportedFeatureError
 from xscl.language import ast
-from xscl.templates.bounds import UNBOUNDED, Case, DifferenceBounds, NegativeCycle
+from xscl.templates.bounds import (
+    UNBOUNDED,
+    UNLESS_EXCHANGED,
+    Bounds,
+    Case,
+    DifferenceBounds,
+    NegativeCycle,
+    pair_index,
+)
+from xscl.templates.guards import Guard
+from xscl.templates.template import Instance, is_symmetric
 
-__all__ = ["MAX_CASES", "PlacedJoin", "bound_block", "cases_of", "placed_joins"]
+__all__ = ["MAX_CASES", "PlacedJoin", "bound_block", "cases_of", "placed_joins", "settled_cases"]
 
 MAX_CASES = 256
 """Greatest number of cases of one query; each is a row of R_T."""
@@ -291,3 +301,38 @@ def _make_latest(case: DifferenceBounds, candidates: tuple[int, ...], latest: in
             case.put_first(other, latest)
         else:
             case.limit(other, latest, 0 if other < latest else 1, UNBOUNDED)
+
+
+def settled_cases(
+    cases: tuple[Case, ...],
+    instance: Instance,
+    channels: Sequence[str],
+    streams: Sequence[int],
+    guards: Sequence[Guard | None] = (),
+) -> tuple[Case, ...]:
+    """Return the cases of a query, with simpler bounds where ``ONCE`` allows them.
+
+    Blocks over different channels never match in both orders.  A query of two blocks that asks the same of both always
+    does, so the left member has to be first.  Where only windows and guards tell its blocks apart, they tell whether
+    the members match in the other order too.
+
+    Args:
+        cases: as windows have them.
+        instance: the query's.
+        channels: the channel of each block.
+        streams: the stream of each block, or none.
+        guards: the guard of each block, or none.
+    """
+    pairs = pair_index(len(channels))
+    apart = {place for (i, j), place in pairs.items() if channels[i] != channels[j]}
+    found = tuple(
+        tuple(replace(b, exchange=b.exchange and place not in apart) for place, b in enumerate(case)) for case in cases
+    )
+    if len(channels) != 2 or not found[0][0].exchange:
+        return found
+    ((bounds,),) = found
+    if len(set(streams)) > 1 or not is_symmetric(instance):
+        return found
+    if bounds.lo != -bounds.hi or len(set(guards)) > 1:
+        return ((replace(bounds, order=UNLESS_EXCHANGED, exchange=False),),)
+    return ((Bounds(0, bounds.hi, 1),),)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from xscl.base.types import Event, to_micros
 from xscl.ingest import event_file
-from xscl.ingest.event_file import bounded_lines, read_event_lines
+from xscl.ingest.event_file import read_event_lines
+from xscl.ingest.lines import bounded_lines
 from xscl.ingest.records import Drop, Flush, Register, Rejected
 
 

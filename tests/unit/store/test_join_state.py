@@ -37,8 +37,9 @@ from xscl.store.watermarks import EventTimes, channel_clocks, event_times, next_
 from xscl.templates.link_runs import LINK_SCHEMA, LinkRun, kept, rows_of
 from xscl.templates.retention import REACH_SCHEMA
 from xscl.templates.run_files import open_run
+from xscl.templates.run_making import run_of
 from xscl.templates.run_rows import row_variables, rows_of_run
-from xscl.templates.runs import Run, run_of
+from xscl.templates.runs import Run
 
 MINUTE = 60_000_000
 GRACE = 11 * MINUTE

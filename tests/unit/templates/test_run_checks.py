@@ -18,8 +18,8 @@ from xscl.templates.link_runs import LINK_SCHEMA, LinkRun, merged_links
 from xscl.templates.mapped_columns import open_columns, save_columns
 from xscl.templates.run_checks import wrong_links, wrong_run
 from xscl.templates.run_files import save_run
+from xscl.templates.run_making import empty_run, run_of
 from xscl.templates.run_rows import merged_run
-from xscl.templates.runs import empty_run, run_of
 
 Check = Callable[[Path], str | None]
 
