@@ -1,5 +1,5 @@
 """``python -m xscl``."""
 
-from xscl.cli.app import main
+from xscl.cli.app import start
 
-main()
+start()

@@ -454,9 +454,9 @@ TOTALS = Table(
 )
 
 
-@sa.event.listens_for(METADATA, "before_create", once=True)
-def _declare_partial_indexes(*_: object, **__: object) -> None:
-    """Declare the indexes of some rows: they load the dialects that have them, which only who makes tables needs."""
+@sa.event.listens_for(METADATA, "before_create")
+def _declare_partial_indexes(_: MetaData, connection: sa.Connection, **__: object) -> None:
+    """Declare the indexes of some rows for the database that is being made: each other dialect takes long to load."""
     for name, column, rows in (
         ("queries_dropped", QUERIES.c.docid_until, IS_DROPPED),
         ("queries_waiting", QUERIES.c.docid_from, IS_WAITING),
@@ -467,4 +467,6 @@ def _declare_partial_indexes(*_: object, **__: object) -> None:
         ("late_replayed", LATE.c.replayed, LATE.c.replayed.is_not(None)),
         ("batches_results", BATCHES.c.result_path, BATCHES.c.result_path.is_not(None)),
     ):
-        sa.Index(name, column, sqlite_where=rows, postgresql_where=rows)
+        declared = next((index for index in column.table.indexes if index.name == name), None)
+        index = sa.Index(name, column) if declared is None else declared
+        index.dialect_kwargs[f"{connection.dialect.name}_where"] = rows

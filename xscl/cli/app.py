@@ -25,12 +25,13 @@ from typer.main import get_group
 
 from xscl import __version__
 from xscl.base.errors import XsclError
+from xscl.base.pandas_later import put_pandas_off
 from xscl.base.private import keep_files_private
 from xscl.base.terminal import safe_message, show, tell
 from xscl.cli.commands import command
 from xscl.cli.options import Output, complain
 
-__all__ = ["app", "main"]
+__all__ = ["app", "main", "start"]
 
 _COMMANDS: Mapping[str, str] = MappingProxyType(
     {
@@ -164,6 +165,12 @@ def _main(
 
 def _tell_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     tell("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))
+
+
+def start() -> None:
+    """Run the command line as a process of its own."""
+    put_pandas_off()
+    main()
 
 
 def main() -> None:

@@ -173,7 +173,7 @@ class KnownEvents:
         wanted: dict[str, set[str]] = {}
         for item in items:
             feed, channel = item.event.feed, item.event.channel
-            if feed is not None and (known := self.of_channel(channel).versions.get(item.id)):
+            if feed is not None and (known := self.of_channel(channel).known(item.id)):
                 mine = [row for row in known if row.scope == _scope(feed, item.by)]
                 if not any(row.digest == item.digest for row in mine):
                     wanted.setdefault(channel, set()).add(_next_id(item, feed, known, mine))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xscl.base.errors import EngineError
+from xscl.base.pandas_later import let_pandas_in
 from xscl.base.private import private_children
 from xscl.base.system_errors import spark_reason
 from xscl.base.temporary import scratch_folder
@@ -96,6 +97,7 @@ def start_session(options: SessionOptions = LOCAL, *, classes_to: Path | None = 
     Raises:
         EngineError: ``XSCL_NO_SPARK``: no session starts there.  ``XSCL_BAD_OPTION``: this process has another one.
     """
+    let_pandas_in()
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 

@@ -1,0 +1,39 @@
+"""Commands without Spark import no pandas, and pyarrow finds it once Spark needs it."""
+
+import subprocess
+import sys
+
+CODE = """
+import sys
+from xscl.base.pandas_later import let_pandas_in, put_pandas_off
+
+put_pandas_off()
+import pyarrow as pa
+import pyarrow.dataset
+
+assert pa.array([1, 2]).to_numpy().tolist() == [1, 2]
+assert "pandas" not in sys.modules
+let_pandas_in()
+import pandas as pd
+
+# Only who knows pandas takes a missing number for NULL.
+assert pa.array(pd.Series([1.0, None])).null_count == 1
+assert pa.Table.from_pandas(pd.DataFrame({"a": [1.0, None]})).column("a").null_count == 1
+"""
+
+
+def test_pandas_is_put_off_and_let_in():
+    subprocess.run([sys.executable, "-c", CODE], check=True, timeout=60)
+
+
+def test_an_evaluation_needs_no_pandas(tmp_path):
+    (tmp_path / "a.xml").write_text("<a><b>1</b></a>")
+    code = (
+        "import sys, atexit; atexit.register(lambda: print('pandas' in sys.modules, file=sys.stderr));"
+        "from xscl.cli.app import start; start()"
+    )
+    arguments = ["eval", "-q", "a//a[./b->x]", "--channel", "a", str(tmp_path / "a.xml")]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert '"x": "1"' in done.stdout
+    assert done.stderr.splitlines()[-1] == "False"

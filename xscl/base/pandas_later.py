@@ -1,0 +1,45 @@
+"""Pandas, which pyarrow imports to look for it, put off in commands until Spark needs it: it takes a fifth of a second.
+
+pyarrow looks once, when it first makes or reads an array of numpy.  What it has not found it looks for again where it
+is asked for pandas' own objects.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+__all__ = ["let_pandas_in", "put_pandas_off"]
+
+
+class _Hidden(MetaPathFinder):
+    """Says that there is no pandas."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Refuse pandas; every other module is for the next finder."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is put off until Spark needs it", name=fullname)
+        return None
+
+
+_hidden = _Hidden()
+
+
+def put_pandas_off() -> None:
+    """Hide pandas from this process until ``let_pandas_in``; call it before pyarrow is imported."""
+    if _hidden not in sys.meta_path and "pandas" not in sys.modules:
+        sys.meta_path.insert(0, _hidden)
+
+
+def let_pandas_in() -> None:
+    """Show pandas again, to pyarrow too, which may have looked for it in vain."""
+    if _hidden in sys.meta_path:
+        sys.meta_path.remove(_hidden)
+        import pyarrow as pa
+
+        pa.array([0]).to_pandas()
