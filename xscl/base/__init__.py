@@ -16,8 +16,7 @@
 * ``name_patterns``: Patterns of names and titles, as options take them
 * ``namespaces``: Prefixes that are known everywhere a path is written
 * ``notebook``: Tables of HTML for notebooks; every text in them is escaped
-* ``pandas_later``: Pandas, which pyarrow imports to look for it, put off in commands until Spark needs it: it takes a
-  fifth of a second
+* ``pandas_later``: Putting off pandas in commands until Spark needs it
 * ``parquet_bounds``: Bounds on Parquet files of strangers
 * ``pickled``: Records that are pickled by the values of their fields, in a third of the time that data classes with
   slots take

@@ -1,7 +1,7 @@
-"""Pandas, which pyarrow imports to look for it, put off in commands until Spark needs it: it takes a fifth of a second.
+"""Putting off pandas in commands until Spark needs it.
 
-pyarrow looks once, when it first makes or reads an array of numpy.  What it has not found it looks for again where it
-is asked for pandas' own objects.
+pyarrow imports pandas when it first makes or reads an array of numpy, which takes a fifth of a second.  Where it has
+found none, it looks again only when it is asked for an object of pandas.
 """
 
 from __future__ import annotations
