@@ -486,6 +486,47 @@ def test_gp7_windows_on_selections(rows_engine: Engine) -> None:
     assert ids[0] == ids[1] and len(ids[0]) == 2
 
 
+# -- G-P8: aggregates of an invocation ----------------------------------------------------------------------------
+
+LEAVES = [3, 17, 20, 8, 15, 2, 19, 11, 5, 22, 7, 13, 21, 9, 4, 18, 6, 1, 14, 10, 16, 12, 23, 0]
+EXCLUDED = (20, 15, 19, 22, 21)
+
+
+def test_gp8_aggregates_over_a_window(rows_engine: Engine) -> None:
+    import xscl
+
+    conditions = "".join(f"[./v != {value}]" for value in EXCLUDED)
+    rows_engine.register("S->r[./v->q]", name="A")
+    rows_engine.register(f"S->r{conditions}[./v->q]", name="B")
+    rows_engine.ingest(xscl.Event("S", f"t{ts}", ts, row={"v": value}) for ts, value in enumerate(LEAVES, start=1))
+    rows_engine.run_once()
+    asked = ["sum(q)", "min(q)", "max(q)", "avg(q)"]
+    (of_a,) = rows_engine.count_matches("A", aggregates=asked, window="8..20").rows
+    assert of_a == {"matches": 13, "sum(q)": 141, "min(q)": 1, "max(q)": 22, "avg(q)": 141 / 13}
+    (of_b,) = rows_engine.count_matches("B", aggregates=["max(q)"], window="8..20").rows
+    assert of_b["max(q)"] == 18
+    assert rows_engine.count_matches(window="8..20").rows == [
+        {"query": "A", "matches": 13},
+        {"query": "B", "matches": 13 - sum(value in EXCLUDED for value in LEAVES[7:20])},
+    ]
+
+
+def test_distinct_values_of_an_invocation(rows_engine: Engine) -> None:
+    """PSoup's ``SELECT a`` on the rows of G-P7, from the first to NOW = 15: the bag 3, 4, 2, 4, and DISTINCT."""
+    import xscl
+    from xscl.answers.match_listing import with_other_documents
+
+    rows_engine.register("SELECT <a>{x}</a> FROM S[./a < 5 and ./b > 2][./a->x]", name="Q")
+    rows_engine.ingest(xscl.Event("S", f"t{ts}", ts, row={"a": a, "b": b}) for ts, a, b in SELECTED)
+    rows_engine.run_once()
+    matches = rows_engine.matches("Q", window="1..NOW", now=15 * S)
+    assert [match.values["x"] for match in matches] == ["3", "4", "2", "4"]
+    again = rows_engine.matches("Q", window="1..NOW", now=15 * S)
+    assert [match.values["x"] for match in with_other_documents(again)] == ["3", "4", "2"]
+    counted = rows_engine.count_matches("Q", aggregates=["count(x)", "count(DISTINCT x)"], window="1..NOW", now=15 * S)
+    assert counted.rows == [{"matches": 4, "count(x)": 4, "count(DISTINCT x)": 3}]
+
+
 def test_gp7_registered_fed_and_invoked_by_processes_of_their_own(tmp_path: Path) -> None:
     def xscl_(*arguments: str, given: str = "") -> str:
         command = [sys.executable, "-m", "xscl", *arguments]

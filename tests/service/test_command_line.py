@@ -56,6 +56,9 @@ def told(result: Result) -> str:
         ["match", "list", "same", "--window", "5..25", "--json"],
         ["match", "list", "--since", "15", "--until", "1970-01-01T00:00:21Z", "--format", "csv"],
         ["match", "list", "--after", "start", "--limit", "5"],
+        ["match", "list", "books", "--distinct", "--limit", "2", "--format", "csv"],
+        ["match", "count"],
+        ["match", "count", "books", "--by", "b", "--agg", "max(b)", "--agg", "count(DISTINCT b)", "--since", "15"],
         ["query", "list"],
         ["query", "list", "--like", "b*", "--json"],
         ["query", "list", "--limit", "1", "--offset", "1"],
@@ -113,6 +116,7 @@ def test_refusals(service: Running, ask: CliRunner, monkeypatch: pytest.MonkeyPa
         (["query", "show", "unknown"], "XSCL_QUERY_NOT_FOUND"),
         (["match", "show", "unknown"], "XSCL_MATCH_NOT_FOUND"),
         (["match", "list", "unknown"], "XSCL_QUERY_NOT_FOUND"),
+        (["match", "count", "same", "--by", "zz"], "XSCL_BAD_AGGREGATE"),
         (["query", "list", "--url", "http://127.0.0.1:9"], "XSCL_NO_ANSWER"),
         (["query", "list", "--url", "nothing"], "XSCL_NO_ANSWER"),
     ):

@@ -22,6 +22,8 @@
 * ``home_sources``: Common part of the Spark data sources that read a home
 * ``item_listing``: Listing the items of feeds: title, feed, date and link of each, newest first; and showing one
 * ``marked_document``: A document as text for people, in lines with indents, some of whose nodes are marked
+* ``match_counts``: Counts and aggregates of matches as they are read: of all, or of those that share values (PSoup's
+  aggregates)
 * ``match_cursors``: Places in the order in which matches were committed, and their texts
 * ``match_feeds``: Matches of a query as feeds that others subscribe to: Atom (RFC 4287) and JSON Feed 1.1
 * ``match_listing``: Listings of matches, by time or in the order of commits, with values and documents

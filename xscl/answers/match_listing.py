@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -17,6 +17,7 @@ from xscl.base.notebook import table_html
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.system_errors import named_file_faults
 from xscl.base.types import Match, MatchSource, format_time, time_bound, with_fields
+from xscl.base.values import digest_text
 from xscl.batches.match_documents import Shown, Wanted, match_outputs, shown_of
 from xscl.catalog.batches import newest_batch
 from xscl.catalog.channels import all_facts, read_channels, read_streams
@@ -33,6 +34,7 @@ __all__ = [
     "match_json",
     "named_matches",
     "newest_matches",
+    "with_other_documents",
 ]
 
 _FIRST_PART, _PART = 50, 500
@@ -98,6 +100,10 @@ class MatchListing(Iterator[Match]):
             self._kept = kept if count <= _KEPT else None
             self._length = count if self._limit is None else min(count, self._limit)
         return self._length
+
+    def queries(self) -> Counter[str]:
+        """Count the matches by query, whatever was handed out of them; no document is read."""
+        return Counter(item.query.name for item in islice(self._find(), self._limit))
 
     def _read(self) -> Iterator[Match]:
         return self._build(self._find() if self._kept is None else iter(self._kept))
@@ -233,6 +239,16 @@ def newest_matches(home: Home, query: str, after: str, most: int) -> tuple[list[
             if len(found) == most or start.batch <= begin.batch:
                 return list(built_matches(home, iter(found))), str(Cursor(reader.committed.last + 1))
             back *= _FURTHER
+
+
+def with_other_documents(matches: Iterable[Match]) -> Iterator[Match]:
+    """Yield the first of all matches with the same document."""
+    seen: set[str] = set()
+    for match in matches:
+        key = digest_text(match.document)
+        if key not in seen:
+            seen.add(key)
+            yield match
 
 
 def find_match(home: Home, match: str) -> Match:

@@ -17,6 +17,7 @@ __all__ = [
     "MAX_NAME",
     "Event",
     "Match",
+    "MatchCounts",
     "MatchEvent",
     "MatchSource",
     "QueryName",
@@ -125,6 +126,16 @@ class Match:
     """The place right behind it in the order of commits."""
     source: MatchSource | None = field(default=None, repr=False, compare=False)
     """The members' documents; None of a match that was not listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class MatchCounts:
+    """Rows of an answer, those with the most matches first."""
+
+    columns: tuple[str, ...]
+    rows: list[dict[str, object]]
+    notes: tuple[str, ...] = ()
+    """Sentences on values that no number was made of."""
 
 
 class QueryName(str):

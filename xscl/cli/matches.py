@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ from xscl.base.errors import EngineError, SourceError
 from xscl.base.terminal import give, show
 from xscl.cli.commands import command
 from xscl.cli.match_print import MatchFormat, MatchPrinting, print_matches
-from xscl.cli.options import JsonOption, ServedOptions, held_by_databases, one_line, say, time_given
+from xscl.cli.options import JsonOption, Printing, ServedOptions, held_by_databases, one_line, say, time_given
 from xscl.cli.printing import Format, print_rows
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ match_app = typer.Typer(no_args_is_help=True, help="Matches of standing queries.
 
 
 @dataclass(frozen=True, slots=True)
-class ListingOptions:
-    """Options that say which matches are listed."""
+class TimeOptions:
+    """Options that bound the times of matches."""
 
     since: Annotated[str | None, typer.Option(help="Match time at or after (ISO 8601, seconds, or NOW-7d).")] = None
     until: Annotated[str | None, typer.Option(help="Match time at or before.")] = None
@@ -40,6 +41,20 @@ class ListingOptions:
     window: Annotated[
         str | None, typer.Option(metavar="BEGIN..END", help="Only with all members in it: NOW-7d..NOW, 0..NOW, 2..12.")
     ] = None
+
+    def listing(self, query: str | None, after: str | None = None, limit: int | None = None) -> Listing:
+        """Make the record of a listing."""
+        from xscl.answers.match_listing import Listing
+
+        now = time_given(self.now, "--now")
+        since, until = time_given(self.since, "--since", now=now), time_given(self.until, "--until", now=now)
+        return Listing(query, since, until, now, self.window, after, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class CursorOptions:
+    """Options that say behind which match a listing begins, and how long it is."""
+
     after: Annotated[
         str | None, typer.Option(metavar="CURSOR", help="In the order of commits, behind this; 'start' is before all.")
     ] = None
@@ -51,25 +66,25 @@ class ListingOptions:
     ] = None
     limit: Annotated[int | None, typer.Option(min=0, callback=held_by_databases, help="At most this many.")] = None
 
-    def listing(self, query: str | None) -> Listing:
-        """Make the record of all options."""
-        from xscl.answers.match_listing import Listing
-
-        after = self.after
-        if self.cursor is not None:
-            if after is not None:
-                raise typer.BadParameter("the file says behind which", param_hint="--after with --cursor")
-            after = _cursor_in(self.cursor)
-        now = time_given(self.now, "--now")
-        since, until = time_given(self.since, "--since", now=now), time_given(self.until, "--until", now=now)
-        return Listing(query, since, until, now, self.window, after, self.limit)
+    @property
+    def behind(self) -> str | None:
+        """Return the cursor behind which to begin."""
+        if self.cursor is None:
+            return self.after
+        if self.after is not None:
+            raise typer.BadParameter("the file says behind which", param_hint="--after with --cursor")
+        return _cursor_in(self.cursor)
 
 
 @command(match_app, "list")
 def match_list(
     query: Annotated[str | None, typer.Argument(help="Only matches of this query.")] = None,
     *,
-    options: ListingOptions,
+    times: TimeOptions,
+    options: CursorOptions,
+    distinct: Annotated[
+        bool, typer.Option("--distinct", help="Of matches with the same document only the first.")
+    ] = False,
     at: ServedOptions,
     printing: MatchPrinting,
 ) -> None:
@@ -78,11 +93,12 @@ def match_list(
     Example: xscl match list same_story --window NOW-7d..NOW
     xscl match list --cursor place.txt --format ndjson
     """
-    from xscl.answers.match_listing import ALL_MATCHES, list_matches
+    from xscl.answers.match_listing import ALL_MATCHES, list_matches, with_other_documents
     from xscl.cli.next_steps import no_matches
     from xscl.cli.remote import RemoteMatches
 
-    printed, listing, client = printing.chosen(), options.listing(query), at.client()
+    limit = None if distinct else options.limit
+    printed, listing, client = printing.chosen(), times.listing(query, options.behind, limit), at.client()
     found: MatchListing | RemoteMatches
     try:
         found = list_matches(at.open(), listing) if client is None else RemoteMatches(client, listing)
@@ -93,7 +109,8 @@ def match_list(
         if option == "--after" and options.cursor is not None:
             option = f"--cursor {options.cursor}"
         raise typer.BadParameter(str(error), param_hint=option) from None
-    shown = print_matches(found, printed, cursors=listing.after is not None)
+    listed = islice(with_other_documents(found), options.limit) if distinct else found
+    shown = print_matches(listed, printed, cursors=listing.after is not None)
     if not shown and printed in (MatchFormat.cards, MatchFormat.table):
         say("no match fits" if listing != ALL_MATCHES or client is not None else no_matches(at.open().catalog))
     if options.cursor is not None:
@@ -103,6 +120,45 @@ def match_list(
             file.write(f"{found.cursor}\n".encode())
     elif listing.after is not None:
         say(f"go on with --after {found.cursor}")
+
+
+@command(match_app, "count")
+def match_count(
+    query: Annotated[str | None, typer.Argument(help="Only matches of this query.", show_default="each query")] = None,
+    by: Annotated[
+        list[str] | None, typer.Option(metavar="VARIABLE", help="A row for matches that share values of these.")
+    ] = None,
+    agg: Annotated[
+        list[str] | None,
+        typer.Option(metavar="AGGREGATE", help="max(x), min(x), sum(x), avg(x), count(x), count(DISTINCT x)."),
+    ] = None,
+    *,
+    times: TimeOptions,
+    at: ServedOptions,
+    printing: Printing,
+) -> None:
+    """Count matches: of each query, or of one by values of its variables, with aggregates of other values.
+
+    Example: xscl match count same_story --window NOW-7d..NOW
+    xscl match count rises --by symbol --agg 'max(price)'
+    """
+    from xscl.answers.match_counts import count_matches
+    from xscl.cli.remote import remote_counts
+
+    listing, client = times.listing(query), at.client()
+    try:
+        if client is None:
+            found = count_matches(at.open(), listing, by or (), agg or ())
+        else:
+            found = remote_counts(client, listing, by or (), agg or ())
+    except EngineError as error:
+        option = _OPTIONS.get(error.condition)
+        if option is None:
+            raise
+        raise typer.BadParameter(str(error), param_hint=option) from None
+    print_rows(found.rows, found.columns, printing.chosen())
+    for note in found.notes:
+        say(f"note: {note}")
 
 
 @command(match_app, "show")

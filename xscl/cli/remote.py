@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from xscl.base.terminal import give, show
-from xscl.base.types import Match, MatchEvent, MatchSource, QueryName, QueryOutcome, format_time
+from xscl.base.types import Match, MatchCounts, MatchEvent, MatchSource, QueryName, QueryOutcome, format_time
 from xscl.cli.client import Client, error_of, quoted
 from xscl.cli.options import one_line, say
 from xscl.cli.printing import Format, print_rows
@@ -32,6 +32,7 @@ __all__ = [
     "explain_query",
     "load_queries",
     "query_rows",
+    "remote_counts",
     "remote_match",
     "show_query",
     "stats",
@@ -107,10 +108,7 @@ class RemoteMatches(Iterator[Match]):
     """Matches of a service one by one, and the cursor to go on from."""
 
     def __init__(self, client: Client, listing: Listing) -> None:
-        given = {name: getattr(listing, name) for name in ("query", "window", "after", "limit")}
-        times = {name: getattr(listing, name) for name in ("since", "until", "now")}
-        given.update((name, format_time(time)) for name, time in times.items() if time is not None)
-        params = {name: value for name, value in given.items() if value is not None}
+        params = _params(listing, ("query", "window", "after", "limit"))
         self._in_order = listing.after is not None
         self._lines = client.lines("/v1/matches.ndjson", params)
         # What the service refuses is told before anything is printed.
@@ -126,6 +124,23 @@ class RemoteMatches(Iterator[Match]):
         if self._in_order:
             self.cursor = match.cursor
         return match
+
+
+def _params(listing: Listing, names: Sequence[str]) -> dict[str, Any]:
+    """Return the parameters of a call: some fields of a listing, and its times."""
+    given = {name: getattr(listing, name) for name in names}
+    times = {name: getattr(listing, name) for name in ("since", "until", "now")}
+    given.update((name, format_time(time)) for name, time in times.items() if time is not None)
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def remote_counts(client: Client, listing: Listing, by: Sequence[str], aggregates: Sequence[str]) -> MatchCounts:
+    """Count the matches of a listing."""
+    params = {**_params(listing, ("query", "window")), "by": [*by], "agg": [*aggregates], "limit": MOST_ROWS}
+    found = client.call("GET", "/v1/matches/count", params=params)
+    rows = [dict(zip(found["columns"], row, strict=True)) for row in found["rows"]]
+    cut = [f"the service gives the first {MOST_ROWS:,} rows"] if found["more"] else []
+    return MatchCounts(tuple(found["columns"]), rows, (*found["notes"], *cut))
 
 
 def remote_match(client: Client, match: str) -> Match:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from xscl.answers.ask_once import Answer, query_once
+from xscl.answers.match_counts import count_matches
 from xscl.answers.match_listing import ALL_MATCHES, Listing, MatchListing, list_matches
 from xscl.answers.match_reader import named_queries
-from xscl.base.types import time_bound
+from xscl.base.types import MatchCounts, time_bound, with_fields
 from xscl.engine.opened import OpenedHome
 
 if TYPE_CHECKING:
@@ -42,6 +44,34 @@ class Answering(OpenedHome):
             EngineError: ``XSCL_BAD_WINDOW``, ``XSCL_BAD_CURSOR``; ``XSCL_BAD_OPTION``: a bound is no time.
         """
         return list_matches(self.home, listing, **({} if query is None else {"query": query}), **given)
+
+    def count_matches(
+        self,
+        query: str | None = None,
+        by: Sequence[str] = (),
+        aggregates: Sequence[str] = (),
+        listing: Listing = ALL_MATCHES,
+        **given: Any,
+    ) -> MatchCounts:
+        """Count the matches of a query, or of each, that are committed now; rows with the most matches come first.
+
+        ::
+
+            engine.count_matches("rises", by=["symbol"], aggregates=["max(price)"], window="NOW-7d..NOW").rows
+
+        Args:
+            query: only of the query of this name, also if it was dropped; by default a row for each query.
+            by: variables of the query; a row has the matches that share values of all.
+            aggregates: ``max(x)``, ``min(x)``, ``sum(x)``, ``avg(x)``, ``count(x)`` or ``count(DISTINCT x)`` of
+                variables.
+            listing: options, as of ``matches``; ``given`` are fields of it.
+
+        Raises:
+            CatalogError: there was never a query of that name.
+            EngineError: ``XSCL_BAD_AGGREGATE``, ``XSCL_COUNT_SIZE``, and as ``matches`` says.
+        """
+        asked = with_fields(listing, given | ({} if query is None else {"query": query}))
+        return count_matches(self.home, asked, by, aggregates)
 
     def query_once(self, text: str, *, since: int | str | datetime | None = None, name: str | None = None) -> Answer:
         """Answer one query from all that is held, sorted by (ts, match), without registering it.

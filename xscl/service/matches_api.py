@@ -13,6 +13,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
+from xscl.answers.match_counts import count_matches
 from xscl.answers.match_listing import Listing, find_match, list_matches, match_json
 from xscl.base.errors import XsclError
 from xscl.base.types import Match
@@ -70,6 +71,34 @@ async def all_live(
 ) -> StreamingResponse:
     """Stream the matches of all queries as they are committed."""
     return await open_stream(request, service, None, last_event_id or after)
+
+
+class Counts(BaseModel):
+    """Rows of counts, those with the most matches first."""
+
+    columns: list[str]
+    rows: list[list[Any]] = Field(description="Values by column.")
+    notes: list[str] = Field(description="What the rows do not say, as sentences.")
+    more: bool = Field(description="Whether the limit has cut rows off.")
+
+
+@router.get("/matches/count", response_model=Counts, responses=problems(400, 404, 422))
+def count(
+    service: Running,
+    holder: Reader,
+    query: Annotated[str | None, Query(max_length=200, description="Only matches of this query.")] = None,
+    by: Annotated[list[str] | None, Query(max_length=16, description="Variables whose values a row shares.")] = None,
+    agg: Annotated[list[str] | None, Query(max_length=16, description="max(x), sum(x), count(DISTINCT x), …")] = None,
+    since: Annotated[str | None, Query(max_length=100, description="Match time at or after (ISO 8601).")] = None,
+    until: Annotated[str | None, Query(max_length=100, description="Match time at or before.")] = None,
+    now: Annotated[str | None, Query(max_length=100, description="As it was then: no match of a later time.")] = None,
+    window: Annotated[str | None, Query(max_length=200, description="With all members in it: NOW-7d..NOW.")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Rows at most.")] = 1_000,
+) -> Counts:
+    """Count matches: of each query, or of one query by values of its variables, with aggregates of other values."""
+    found = count_matches(service.home, Listing(query, since, until, now, window), by or (), agg or ())
+    rows = [[row[name] for name in found.columns] for row in found.rows[:limit]]
+    return Counts(columns=list(found.columns), rows=rows, notes=list(found.notes), more=len(found.rows) > limit)
 
 
 @router.get("/matches/{match}", responses=problems(404, 422))
