@@ -96,6 +96,8 @@ QUERIES_AT_FIRST = {
     "last": "Q//k->x JOIN {x = y, 1 h} P//k->y JOIN {y = z, 1 h} T/k->z",
     "near": "S/*[./k->x][./m->m] JOIN {x = y AND m != n, 10 minutes, ONCE} S/*[./k->y][./m->n]",
     "single": "S/a[./m > 5]",
+    "unmet": "S/a/k->x NOT FOLLOWED BY {x = y, 20 minutes} T/k->y",
+    "alone": "S/b[./m > 4][./k->x] WITHOUT {x = y, 15 minutes} P/pair/@k->y",
     "fog": "weather->w[./visib <= 1][./origin->o1] FOLLOWED BY {o1 = o2, 2 h} "
     "flights->f[./dep_delay >= 60][./origin->o2]",
     "again": "quakes->a[./guid->g1][./title->t1] JOIN {g1 = g2 AND t1 != t2, 2 days} "

@@ -35,7 +35,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]
 def test_a_run_that_ends_anywhere_comes_to_what_another_does(tmp_path: Path, expected: dict[str, list[object]]) -> None:
     rounds = workload(SEED, ROUNDS)
     often = Run(tmp_path / "often", rounds)
-    for at, times in (("intake.committed", 5), ("batch.state", 3), ("catalog.committed", 4)):
+    for at, times in (("intake.committed", 5), ("batch.pending", 2), ("batch.decided", 3), ("catalog.committed", 4)):
         assert crashed(often, at, times), at
     often.play()
     assert differences(expected, outcome_of(often)) == []

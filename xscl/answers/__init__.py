@@ -17,6 +17,7 @@
 * ``feed_health``: Words for the health of a feed
 * ``feed_listing``: Rows of a listing of feeds, how each of them does, and finding one by its address or a part of it
 * ``frames``: Event files, and other files of a known shape, as relations of Spark
+* ``lateness``: Lateness that channels would need: how far behind their clocks the events came that are held
 * ``frontiers``: Frontiers: how far the times of each channel are settled, by what, and what waits for it
 * ``headline``: A document, or an element of it, in a few words for a person
 * ``home_sources``: Common part of the Spark data sources that read a home

@@ -116,3 +116,37 @@ def channel_list(at: HomeOptions, printing: Printing) -> None:
     rows = channel_rows(at.open().catalog)
     if not print_rows(rows, columns, printing.chosen(), short=short):
         say(no_channels())
+
+
+@command(channel_app, "suggest")
+def channel_suggest(
+    at: HomeOptions,
+    printing: Printing,
+    name: Annotated[str | None, typer.Argument(help="A channel.", show_default="all")] = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Set it, of the channel that is named, or of all with enough events.")
+    ] = False,
+) -> None:
+    """Suggest the lateness of channels, by how far behind their clocks events have come; feeds are told apart.
+
+    The suggested lateness is a round one that 999 of 1,000 events would have kept.
+
+    Example: xscl channel suggest items --apply
+    """
+    from xscl.answers.lateness import ENOUGH, suggestion_rows
+    from xscl.base.durations import format_duration
+    from xscl.registry.channels import set_channel
+
+    home = at.open()
+    found = suggestion_rows(home, name)
+    columns = ["channel", "feed", "events", "behind", "p50", "p999", "longest", "lateness", "suggested"]
+    rows = [row for row, _ in found]
+    if not print_rows(rows, columns, printing.chosen()):
+        say("no events yet: a lateness is suggested from events")
+    for each in [each for _, each in found if each.feed is None] if apply else ():
+        told = format_duration(each.suggested)
+        if name is None and each.events < ENOUGH:
+            say(f"channel {each.channel}: too few events; 'xscl channel suggest {each.channel} --apply' sets {told}")
+        elif each.lateness != each.suggested:
+            set_channel(home.catalog, each.channel, lateness=told)
+            say(f"channel {each.channel}: lateness {told}")

@@ -37,11 +37,14 @@ _TELLS: Mapping[str, str] = {
     "trending_developer": "a developer trends, and a repository the developer's page links to",
     "fog_then_delay": "an airport in fog, then flights two hours late or more",
     "late_again": "the same plane late twice in a day",
+    "no_follow_up": "a repository that no other list takes up within a day",
     "strong_earthquake": "magnitude 6 or more, one block with a value condition",
 }
 _SHOWN = 3
 _ASKED = "measured_again"
 """The query whose template is asked in SQL."""
+_IN_UNTIL = "2026-09-01T00:00:00Z"
+"""Time up to which the corpus has the items of its lists."""
 _KEPT = "xscl-home-of-demo-"
 
 
@@ -71,6 +74,8 @@ def run_demo(home: Path | None) -> None:
             connect(home=folder, spark=engine.spark, settings=Settings(where="spark")) as on_spark,
         ):
             _ingest(on_spark, [last], console)
+            on_spark.heartbeat("items", _IN_UNTIL)
+            console.print(f"a heartbeat: all items up to {_IN_UNTIL} are in, so what nobody took up is known")
             _process(on_spark, console)
         _show(engine, console)
         with _timed("answered by Spark", console):
