@@ -26,6 +26,7 @@ Modules in reading order:
 * ``row_files``: files of rows of any format → tables of rows
 * ``sql_tables``: tables of databases with a growing key → tables of rows
 * ``archives``: compressed and archived input as streams
+* ``archive_parts``: large archives in ranges of members, for tasks
 * ``splitting``: a document of many records → its records, as a stream
 * ``sources``: paths and standard input → records, by looking at the content
 * ``file_parts``: files in parts that tasks read each by itself

@@ -24,6 +24,7 @@ __all__ = [
     "MAX_UNPACKED_BYTES",
     "Budget",
     "first_character",
+    "is_tar",
     "members",
     "peeled",
     "unreadable",
@@ -164,6 +165,11 @@ _KINDS: tuple[tuple[bytes, Callable[[io.BufferedIOBase], ByteStream]], ...] = (
 )
 
 
+def is_tar(head: bytes) -> bool:
+    """Whether a tar archive begins so."""
+    return head[_TAR_MAGIC] == b"ustar"
+
+
 def peeled(stream: ByteStream, budget: Budget) -> tuple[bytes, io.BufferedIOBase, bool]:
     """(first bytes, up to where the content shows; the content from its start; whether it is a tar archive).
 
@@ -176,10 +182,9 @@ def peeled(stream: ByteStream, budget: Budget) -> tuple[bytes, io.BufferedIOBase
         content = io.BufferedReader(_Rest(head, rest, budget, count=False), _CHUNK)
         unpack = next((unpack for magic, unpack in _KINDS if head.startswith(magic)), None)
         if unpack is None:
-            is_tar = head[_TAR_MAGIC] == b"ustar"
-            if is_tar:
+            if is_tar(head):
                 _enter(budget)
-            return head, content, is_tar
+            return head, content, is_tar(head)
         _enter(budget)
         rest = _Rest(b"", unpack(content), budget, count=True)
 

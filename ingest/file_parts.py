@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 
 from xscl.base.errors import SourceError
 from xscl.ingest import csv_files
-from xscl.ingest.archives import first_character
+from xscl.ingest.archive_parts import MemberRange, member_ranges
+from xscl.ingest.archives import first_character, is_tar
 from xscl.ingest.csv_files import CsvRange, csv_columns, record_ends
 from xscl.ingest.event_file import read_event_lines
 from xscl.ingest.lines import ByteStream, LineRange, placed_lines
@@ -32,8 +33,10 @@ __all__ = ["FilePart", "estimated_seconds", "file_parts", "read_part"]
 _GROUP_BYTES = 4 * 1024 * 1024
 """Small files are read by one task up to so many bytes together."""
 _HEAD = 4096
-_SECONDS = {"csv": 46e-9, "jsonl": 92e-9, "parquet": 70e-9, "events": 300e-9, None: 650e-9}
+_SECONDS = {"csv": 46e-9, "jsonl": 92e-9, "parquet": 70e-9, "events": 300e-9, "archive": 650e-9, None: 650e-9}
 """Processor seconds of a byte that is read, checked and written, by what the file holds, as measured."""
+_ARCHIVE_BYTES = 32 * 1024 * 1024
+"""Archives of more bytes, unpacked, are cut."""
 _UNPACKED = 5
 """Bytes that a byte of a compressed file stands for, about."""
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")
@@ -58,8 +61,8 @@ class FilePart:
     seconds: float
     """Processor seconds that taking it in costs, about."""
     kind: str | None = None
-    """Kind of the range: ``csv``, ``jsonl``, ``parquet`` or ``events``; None: files are read whole."""
-    within: CsvRange | LineRange | GroupRange | None = None
+    """Kind of the range: ``csv``, ``jsonl``, ``parquet``, ``events`` or ``archive``; None: files are read whole."""
+    within: CsvRange | LineRange | GroupRange | MemberRange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +133,9 @@ def read_part(part: FilePart, reading: Reading) -> Iterator[Record]:
             yield from read_file(Path(file), reading)
         return
     path, within = Path(part.files[0]), part.within
+    if isinstance(within, MemberRange):
+        yield from read_file(path, reading, within)
+        return
     name = shown_name(path)
     with path.open("rb") as stream:
         if not isinstance(within, GroupRange) and within is not None:
@@ -159,7 +165,9 @@ def _facts(file: Path, reading: Reading) -> tuple[str | None, int, float]:
         return None, 0, 0.0
     if head.startswith(_PACKED):
         found = row_format(file.name, b"", reading.format)
-        return None, size * _UNPACKED, size * _UNPACKED * _SECONDS[found]
+        return "archive" if found is None else None, size * _UNPACKED, size * _UNPACKED * _SECONDS[found]
+    if is_tar(head):
+        return "archive", size, size * _SECONDS["archive"]
     kind: str | None = row_format(shown_name(file), head, reading.format)
     if kind is None and first_character(head) == "{" and head.lstrip()[:1] == b"{" and b"\n" in head:
         kind = "events"
@@ -171,14 +179,16 @@ def _ranges(
 ) -> Iterator[FilePart]:
     """Yield the ranges of a large file; nothing where it is read whole."""
     name = shown_name(file)
-    if kind is None or size <= csv_files.CSV_BLOCK or name != str(file):
+    if kind is None or size <= (_ARCHIVE_BYTES if kind == "archive" else csv_files.CSV_BLOCK) or name != str(file):
         return
-    if kind != "events" and (reading.channel or file_channel(name)) is None:
+    if kind not in ("events", "archive") and (reading.channel or file_channel(name)) is None:
         return
     try:
-        found: list[CsvRange] | list[LineRange] | list[GroupRange]
+        found: list[CsvRange] | list[LineRange] | list[GroupRange] | list[MemberRange]
         if kind == "parquet":
             found = _groups(file)
+        elif kind == "archive":
+            (found,) = place.map(member_ranges, [name])
         else:
             block = csv_files.CSV_BLOCK
             scans = place.map(_scanned, [(name, begin) for begin in range(0, size, block)])

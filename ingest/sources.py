@@ -25,6 +25,7 @@ from xscl.base.errors import DocumentError, SourceError, XsclError
 from xscl.base.home_folders import is_home
 from xscl.base.safe_xml import in_fresh_dictionary, parse_xml
 from xscl.base.types import Event, to_micros
+from xscl.ingest.archive_parts import MemberRange
 from xscl.ingest.archives import Budget, first_character, members, peeled, unreadable
 from xscl.ingest.dates import parse_date
 from xscl.ingest.event_file import read_event_lines
@@ -55,6 +56,7 @@ MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 _UTF8_BOM = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
 _SECONDS = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,9})?")
+_ALL_MEMBERS = MemberRange(0, None)
 _RUN_RECORDS = 1_000
 _RUN_BYTES = 4 * 1024 * 1024
 
@@ -105,8 +107,8 @@ def files_of(path: Path, reading: Reading) -> Iterator[Path | Rejected | Noted]:
     yield from files
 
 
-def read_file(file: Path, reading: Reading) -> Iterator[Record]:
-    """Yield the records of one file, as of ``read_paths``."""
+def read_file(file: Path, reading: Reading, within: MemberRange | None = None) -> Iterator[Record]:
+    """Yield the records of one file, as of ``read_paths``; of an archive those of some members, or of all."""
     name = shown_name(file)
     try:
         stream = file.open("rb")
@@ -118,7 +120,7 @@ def read_file(file: Path, reading: Reading) -> Iterator[Record]:
             # Its end is read first, which a stream that is unpacked cannot.
             yield from _read_rows(cast("ByteStream", stream), "parquet", name, reading)
         else:
-            yield from read_stream(stream, name, reading)
+            yield from _read_layer(stream, name, reading, Budget(name), within)
 
 
 def shown_name(path: str | Path) -> str:
@@ -166,23 +168,30 @@ def read_stream(stream: ByteStream, source: str, reading: Reading = DEFAULT_READ
     yield from _read_layer(stream, source, reading, Budget(source))
 
 
-def _read_layer(stream: ByteStream, source: str, reading: Reading, budget: Budget) -> Iterator[Record]:
+def _read_layer(
+    stream: ByteStream, source: str, reading: Reading, budget: Budget, within: MemberRange | None = None
+) -> Iterator[Record]:
     try:
         head, content, is_tar = peeled(stream, budget)
         if is_tar:
-            yield from _read_archive(content, source, reading, budget)
+            yield from _read_archive(content, source, reading, budget, within or _ALL_MEMBERS)
         else:
             yield from _read_content(head, content, source, reading)
     except XsclError as error:
         yield rejected(source, error, reading.channel)
 
 
-def _read_archive(content: io.BufferedIOBase, source: str, reading: Reading, budget: Budget) -> Iterator[Record]:
+def _read_archive(
+    content: io.BufferedIOBase, source: str, reading: Reading, budget: Budget, within: MemberRange
+) -> Iterator[Record]:
     layers = budget.layers
-    for name, member in members(content, budget):
+    for number, (name, member) in enumerate(members(content, budget)):
+        if number < within.first:
+            continue
         budget.layers = layers
         yield from _read_layer(member, f"{source}!{_printable(shown_name(name))}", reading, budget)
-        if budget.used_up:
+        # What comes behind the last member is told by whoever reads the next range.
+        if budget.used_up or number + 1 == within.end:
             return
 
 

@@ -22,6 +22,7 @@
   ids
 * ``part_pieces``: A part of the input as a task reads it: its records are checked as by the driver, and kept beside the
   home's files
+* ``part_waves``: Waves of parts: tasks check some parts of the input while the driver decides on those before them
 * ``placed_rows``: Rows with their places as the events of a file; nothing is asked of a home, so tasks do the same
 * ``plain_events``: Runs of plain events: documents in a home without streams, with ids of their own
 * ``polling``: One pass over the feeds that are due: many hosts at once, one request at a time to each, spaced

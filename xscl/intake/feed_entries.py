@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import sqlalchemy as sa
 
@@ -49,8 +50,10 @@ class CheckedFeed:
 def check_feed(document: FeedDocument, limits: Limits, texts: list[bytes]) -> CheckedFeed:
     """Check the documents of all entries of a feed, and add them to ``texts``."""
     entries = []
-    for entry, made in zip(document.entries, entry_documents(document, document.entries), strict=True):
-        documents = tuple(keep_documents(made.texts, limits, texts))
+    every = list(entry_documents(document, document.entries))
+    kept = keep_documents([text for made in every for text in made.texts], limits, texts)
+    for entry, made in zip(document.entries, every, strict=True):
+        documents = tuple(islice(kept, len(made.texts)))
         entries.append(CheckedEntry(replace(made, texts=("",) * len(documents)), documents, entry_keys(entry)))
     bare = tuple(replace(entry, raw=None if entry.raw is None else "", item=None) for entry in document.entries)
     return CheckedFeed(replace(document, entries=bare), tuple(entries))

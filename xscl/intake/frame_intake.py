@@ -20,10 +20,11 @@ from xscl.base.errors import EngineError
 from xscl.catalog.channels import read_streams
 from xscl.ingest.frames import DOCUMENT_COLUMNS, document_records
 from xscl.ingest.reading import Reading
-from xscl.ingest.records import Record, Rejected, RowTable
+from xscl.ingest.records import Record, RowTable
 from xscl.intake.intake import Intake
-from xscl.intake.part_intake import Left, take_wave, work_folder
+from xscl.intake.part_intake import take_frame_parts
 from xscl.intake.part_pieces import PartTerms, Piece, checked_records
+from xscl.intake.part_waves import Found, Left
 from xscl.intake.report import IntakeReport
 from xscl.intake.row_columns import check_columns
 from xscl.intake.rows import CHUNK_ROWS
@@ -72,15 +73,13 @@ def take_frame(intake: Intake, frame: DataFrame, reading: Reading) -> IntakeRepo
                 # Streams tell whose an id is, row by row.
                 table = RowTable(reading.channel, frame.toArrow(), "table", options=reading.rows, named=False)
                 return intake.take([table])
-    report = IntakeReport()
     session = frame.sparkSession
     place = OnSpark(lambda: session, slots_of(session))
     source = _Partitions(frame, reading, f"row-{uuid.uuid4().hex}", documents)
     from xscl.intake.task_faults import named_task_faults  # which loads Spark
 
-    with named_task_faults(intake.home.root), work_folder(intake) as folder:
-        take_wave(intake, source, [], place, folder, report)
-    return report
+    with named_task_faults(intake.home.root):
+        return take_frame_parts(intake, source, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ class _Partitions:
         """Return nothing: the DataFrame tells the types."""
         return None
 
-    def check(self, parts: Sequence[Left], terms: PartTerms) -> list[tuple[Left, Sequence[Piece | Rejected] | None]]:
+    def check(self, parts: Sequence[Left], terms: PartTerms) -> Found:
         """Check partitions by one job."""
         wanted = {left.part: left for left in parts}
         skip = {int(number): left.done for number, left in wanted.items() if isinstance(number, int)}

@@ -8,96 +8,39 @@ uses for records of its own.  A piece that was checked for columns that its chan
 from __future__ import annotations
 
 import pickle
-import shutil
-import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from itertools import groupby, islice
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from xscl.base.collecting import collecting_later
 from xscl.base.errors import XsclError
 from xscl.base.failpoints import step
-from xscl.base.private import private_folder
-from xscl.base.system_errors import named_file_faults
-from xscl.base.temporary import hold_folder, let_folder_go
-from xscl.catalog.channels import read_channels, read_streams
 from xscl.catalog.events import add_event_files, add_row_ranges
 from xscl.catalog.records import ChannelInfo
-from xscl.ingest.file_parts import FilePart, read_part
+from xscl.ingest.file_parts import FilePart
 from xscl.ingest.reading import Reading
-from xscl.ingest.records import Control, Noted, Record, Rejected, RowTable
+from xscl.ingest.records import Control, Noted, Rejected
 from xscl.intake.checks import CheckedEvent
 from xscl.intake.events import take_events
 from xscl.intake.feed_entries import CheckedFeed, take_feed
 from xscl.intake.feed_memory import FeedStates
 from xscl.intake.intake import Intake
 from xscl.intake.part_files import EventsToWrite, RowsToWrite, Target, kept_rows, write_decisions, write_placed
-from xscl.intake.part_pieces import EventPiece, PartTerms, PartWork, Piece, RowPiece, checked_part
+from xscl.intake.part_pieces import EventPiece, RowPiece
+from xscl.intake.part_waves import Files, Left, Source, Step, Wave, Waves, waves_of, work_folder
 from xscl.intake.report import IntakeReport
-from xscl.intake.row_batch import fixed_schema
-from xscl.intake.rows import place_rows, refuse_all, row_channel, row_chunks, without_known
+from xscl.intake.rows import place_rows, refuse_all, row_channel, without_known
 from xscl.intake.transaction import Chunk, open_chunk
 from xscl.spark.places import Place
 
-__all__ = ["Left", "Source", "take_parts", "take_wave", "work_folder"]
+__all__ = ["take_frame_parts", "take_parts"]
 
-_PARTS = 4
-"""Parts that are checked by one job, for each task at a time."""
 _PIECES = 16
 """Pieces of one transaction at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """A part that is to be taken, without the pieces that were."""
-
-    part: FilePart | Rejected | Noted | int
-    """Part of files, what could not be looked at, or the number of a partition."""
-    done: int = 0
-
-
-class Source(Protocol):
-    """Input whose parts tasks check."""
-
-    def first_rows(self, parts: Sequence[Left]) -> RowTable | None:
-        """Return the first rows, where all parts have to know what types they fix."""
-
-    def check(self, parts: Sequence[Left], terms: PartTerms) -> list[tuple[Left, Sequence[Piece | Rejected] | None]]:
-        """Check parts by one job; return the pieces of each, None where only the driver can take the part."""
-
-    def records(self, part: Left) -> Iterable[Record]:
-        """Return the records of a part for the driver."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Files:
-    """Files in parts."""
-
-    reading: Reading
-    place: Place
-
-    def first_rows(self, parts: Sequence[Left]) -> RowTable | None:
-        """Return the first rows of texts, where there are more parts than one, and none was begun."""
-        first = parts[0].part
-        if len(parts) == 1 or parts[0].done or not isinstance(first, FilePart) or first.kind not in ("csv", "jsonl"):
-            return None
-        return next((record for record in read_part(first, self.reading) if isinstance(record, RowTable)), None)
-
-    def check(self, parts: Sequence[Left], terms: PartTerms) -> list[tuple[Left, Sequence[Piece | Rejected] | None]]:
-        """Check parts by one job."""
-        work = [
-            PartWork(left.part, self.reading, terms, left.done) for left in parts if isinstance(left.part, FilePart)
-        ]
-        found = iter(self.place.map(checked_part, work))
-        return [(left, [left.part] if isinstance(left.part, Rejected | Noted) else next(found)) for left in parts]
-
-    def records(self, part: Left) -> Iterable[Record]:
-        """Return the records of a part for the driver."""
-        assert isinstance(part.part, FilePart)
-        return read_part(part.part, self.reading)
 
 
 def take_parts(
@@ -111,118 +54,31 @@ def take_parts(
         reading: options of reading.
         place: where parts are checked and event files are written.
     """
+    return _take(intake, Files(reading, place), map(Left, parts), place)
+
+
+def take_frame_parts(intake: Intake, source: Source, place: Place) -> IntakeReport:
+    """Take in all parts of a source that knows them itself; everything that can be taken is."""
+    return _take(intake, source, None, place)
+
+
+def _take(intake: Intake, source: Source, parts: Iterable[Left] | None, place: Place) -> IntakeReport:
     report = IntakeReport()
-    source = _Files(reading, place)
-    waiting = iter(parts)
     with work_folder(intake) as folder:
-        while more := list(islice(waiting, _PARTS * place.slots)):
-            take_wave(intake, source, list(map(Left, more)), place, folder, report)
+        waves = Waves(intake, source, place, folder, report)
+        with closing(waves_of(waves, parts)) as every:
+            for wave in every:
+                left = _settled(wave)
+                while left:
+                    with waves.checked_again(left) as again:
+                        left = _settled(again)
     return report
-
-
-@contextmanager
-def work_folder(intake: Intake) -> Iterator[Path]:
-    """Make a folder for what tasks check; whoever tidies the home leaves it alone while this process lives."""
-    folder = intake.home.folder("programs") / f"intake-{uuid.uuid4().hex[:8]}"
-    private_folder(folder)
-    hold_folder(folder)
-    try:
-        with named_file_faults(intake.home.root):
-            yield folder
-    finally:
-        let_folder_go(folder)
-
-
-# -- one job of checking ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A piece, and where it is among the parts of a wave."""
-
-    part: int
-    number: int
-    piece: Piece | Rejected | None
-    """None: the whole part is the driver's."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Wave:
-    """Parts that were checked by one job."""
-
-    intake: Intake
-    source: Source
-    place: Place
-    terms: PartTerms
-    report: IntakeReport
-    parts: Sequence[Left]
-    steps: Sequence[_Step]
-    unprimed: Mapping[str, ChannelInfo] = field(default_factory=dict)
-    """Channels as they were before the first rows fixed their columns for all tasks."""
-
-
-def take_wave(
-    intake: Intake, source: Source, parts: Sequence[Left], place: Place, folder: Path, report: IntakeReport
-) -> None:
-    """Check parts and take them in; what was checked for other columns than its channel has is checked again.
-
-    Args:
-        intake: where to.
-        source: whose parts they are.
-        parts: the parts; none stands for all that the source has.
-        place: where event files are written.
-        folder: of this intake.
-        report: counts what is taken.
-    """
-    while True:
-        mine = folder / uuid.uuid4().hex[:8]
-        private_folder(mine)
-        try:
-            left = _settled(_checked(intake, source, parts, place, mine, report))
-        finally:
-            shutil.rmtree(mine, ignore_errors=True)
-        if not left:
-            return
-        parts = left
-
-
-def _checked(
-    intake: Intake, source: Source, parts: Sequence[Left], place: Place, folder: Path, report: IntakeReport
-) -> _Wave:
-    with intake.catalog.read() as connection:
-        channels, streams = read_channels(connection), read_streams(connection)
-    terms = PartTerms(str(folder), channels, frozenset(streams), intake.terms.limits)
-    primed = _primed(source.first_rows(parts), terms)
-    unprimed: dict[str, ChannelInfo] = {}
-    if primed is not None:
-        unprimed = {primed.name: channels.get(primed.name) or ChannelInfo.new(primed.name, "rows")}
-        terms = replace(terms, channels={**channels, primed.name: primed})
-    found = source.check(parts, terms)
-    steps = [
-        _Step(at, number, piece)
-        for at, (left, pieces) in enumerate(found)
-        for number, piece in enumerate([None] if pieces is None else pieces, start=left.done)
-    ]
-    return _Wave(intake, source, place, terms, report, [left for left, _ in found], steps, unprimed)
-
-
-def _primed(table: RowTable | None, terms: PartTerms) -> ChannelInfo | None:
-    """Return the channel of the first rows, with the columns that they fix; None where they fix nothing."""
-    if table is None or not len(table.rows) or table.channel in terms.streams:
-        return None
-    channel = terms.channels.get(table.channel) or ChannelInfo.new(table.channel, "rows")
-    if channel.schema is not None and None not in channel.schema.values():
-        return None
-    try:
-        return replace(channel, schema=fixed_schema(next(row_chunks(table)), channel))
-    except XsclError:
-        return None  # none of these rows is taken
 
 
 # -- one transaction -------------------------------------------------------------------------------------------
 
 
-def _settled(wave: _Wave) -> list[Left]:
+def _settled(wave: Wave) -> list[Left]:
     """Take in the pieces of a wave; return the parts that are left where one has to be checked again."""
     waiting = deque(wave.steps)
     while waiting:
@@ -246,7 +102,7 @@ def _settled(wave: _Wave) -> list[Left]:
     return []
 
 
-def _take_rows(wave: _Wave, waiting: deque[_Step]) -> None:
+def _take_rows(wave: Wave, waiting: deque[Step]) -> None:
     """Take in rows in one transaction, up to a piece that has to be checked again, or that needs what is committed."""
     with open_chunk(wave.intake.terms, wave.report) as chunk:
         writing: list[_Writing] = []
@@ -260,7 +116,7 @@ def _take_rows(wave: _Wave, waiting: deque[_Step]) -> None:
     step("intake.rows")
 
 
-def _take_row_piece(wave: _Wave, chunk: Chunk, here: _Step, writing: list[_Writing]) -> bool:
+def _take_row_piece(wave: Wave, chunk: Chunk, here: Step, writing: list[_Writing]) -> bool:
     """Take in the rows of a piece; return whether that could be done in this transaction."""
     piece = here.piece
     assert isinstance(piece, RowPiece)
@@ -302,7 +158,7 @@ def _take_row_piece(wave: _Wave, chunk: Chunk, here: _Step, writing: list[_Writi
     return True
 
 
-def _is_fresh(wave: _Wave, channel: ChannelInfo, piece: RowPiece, *, is_first: bool) -> bool:
+def _is_fresh(wave: Wave, channel: ChannelInfo, piece: RowPiece, *, is_first: bool) -> bool:
     """Whether rows that were checked for a channel as it was seem the same to the channel as it is."""
     assumed = piece.assumed
     assert assumed is not None
@@ -334,9 +190,9 @@ def _needs_commit(piece: RowPiece, channel: ChannelInfo, writing: Sequence[_Writ
     return False
 
 
-def _take_events(wave: _Wave, waiting: deque[_Step]) -> None:
+def _take_events(wave: Wave, waiting: deque[Step]) -> None:
     """Take in events in one transaction."""
-    with open_chunk(wave.intake.terms, wave.report) as chunk:
+    with collecting_later(), open_chunk(wave.intake.terms, wave.report) as chunk:
         states = FeedStates(chunk.connection, chunk.now)
         spans: list[tuple[int, str]] = []
         for _ in range(_PIECES):
@@ -364,7 +220,7 @@ def _take_event_piece(chunk: Chunk, states: FeedStates, piece: EventPiece) -> No
             take_events(chunk, [item for item in run if not isinstance(item, CheckedFeed)])
 
 
-def _decided(wave: _Wave, chunk: Chunk, spans: Sequence[tuple[int, str]]) -> Iterator[_Writing]:
+def _decided(wave: Wave, chunk: Chunk, spans: Sequence[tuple[int, str]]) -> Iterator[_Writing]:
     """Write down what was decided of the events of each piece, which are the chunk's no longer."""
     begin, events = 0, str(wave.intake.home.folder("events"))
     for end, texts in spans:
@@ -390,7 +246,7 @@ class _Writing:
     """Their row of ``row_ranges``, without the file."""
 
 
-def _write(wave: _Wave, chunk: Chunk, writing: Sequence[_Writing]) -> None:
+def _write(wave: Wave, chunk: Chunk, writing: Sequence[_Writing]) -> None:
     """Have the event files of a transaction written, and name them."""
     if not writing:
         return

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from xscl.base.collecting import collecting_later
 from xscl.base.errors import SourceError, XsclError
 from xscl.base.safe_xml import Limits, in_fresh_dictionary
 from xscl.base.types import Event
@@ -93,7 +94,9 @@ Piece = RowPiece | EventPiece | Control | Noted
 def checked_part(work: PartWork) -> list[Piece] | None:
     """Read and check a part; None for one that only the driver can take."""
     records = read_part(work.part, work.reading)
-    return checked_records(records, work.terms, work.skip)
+    # What is made of a part refers to itself nowhere.
+    with collecting_later():
+        return checked_records(records, work.terms, work.skip)
 
 
 def checked_records(records: Iterable[Record], terms: PartTerms, skip: int = 0) -> list[Piece] | None:

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["HERE", "Here", "OnSpark", "Place", "slots_of"]
 
 _PARTS = re.compile(r"splits=(?:Some\()?(\d+)")
+_Given = ParamSpec("_Given")
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -39,6 +40,9 @@ class Place(Protocol):
     def map(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
         """Return the result of each item, in their order."""
 
+    def beside(self, work: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+        """Return work for another thread, whose jobs are those of this thread."""
+
 
 @dataclass(frozen=True, slots=True)
 class Here:
@@ -49,6 +53,10 @@ class Here:
     def map(self, work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
         """Return the result of each item, in their order."""
         return [work(item) for item in items]
+
+    def beside(self, work: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+        """Return the work."""
+        return work
 
 
 HERE = Here()
@@ -91,6 +99,17 @@ class OnSpark:
         rows = self.session().range(0, count, 1, count).mapInArrow(task, "at long, result binary").toArrow()
         found = dict(zip(rows["at"].to_pylist(), rows["result"].to_pylist(), strict=True))
         return [pickle.loads(found[at]) for at in range(count)]
+
+    def beside(self, work: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+        """Return work for another thread, with the group and the pool of this thread's jobs."""
+        from pyspark import inheritable_thread_target
+        from pyspark.sql import SparkSession
+
+        session = self.session()
+        if type(session) is not SparkSession:
+            return work  # a session of Spark Connect has no threads of Java
+        found: Callable[_Given, _Result] = inheritable_thread_target(session)(work)
+        return found
 
 
 def slots_of(session: SparkSession) -> int:

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import random
+import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,13 +23,13 @@ from hypothesis import strategies as st
 
 from xscl.base.errors import CatalogError
 from xscl.base.failpoints import hooked
-from xscl.ingest import csv_files, json_rows, row_files
+from xscl.ingest import archive_parts, archives, csv_files, json_rows, row_files
 from xscl.ingest import file_parts as parts_module
 from xscl.ingest.file_parts import FilePart, file_parts, read_part
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Rejected
 from xscl.ingest.sources import read_paths
-from xscl.intake import frame_intake, part_intake, rows
+from xscl.intake import frame_intake, part_intake, part_waves, rows
 from xscl.intake.intake import Intake, IntakeReport
 from xscl.intake.part_intake import take_parts
 from xscl.registry.channels import add_channel
@@ -38,6 +39,10 @@ from xscl.store.orphans import tidy, unnamed_files
 
 NOW = 4_000_000_000_000_000
 """After the clock, which registrations ask."""
+FEED = (
+    b"<rss version='2.0'><channel><title>F</title><link>http://x.org</link>"
+    b"<item><guid>1</guid><title>one</title></item><item><guid>2</guid><title>two</title></item></channel></rss>"
+)
 Before = Callable[[Home], object]
 
 
@@ -50,7 +55,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts_module, "TABLE_ROWS", 16)
     monkeypatch.setattr(parts_module, "_GROUP_BYTES", 600)
     monkeypatch.setattr(rows, "CHUNK_ROWS", 10)
-    monkeypatch.setattr(part_intake, "_PARTS", 5)
+    monkeypatch.setattr(part_waves, "_PARTS", 5)
     monkeypatch.setattr(part_intake, "_PIECES", 3)
 
 
@@ -276,6 +281,8 @@ def test_a_task_that_comes_twice_doubles_nothing(tmp_path: Path) -> None:
         def map(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
             return [[work(item), work(item)][1] for item in items]
 
+        beside = HERE.beside
+
     (tmp_path / "r.csv").write_text("n\n" + "".join(f"{n}\n" for n in range(300)))
     home, reading = init_home(tmp_path / "home"), Reading("r")
     report = take_parts(Intake(home), file_parts([tmp_path / "r.csv"], reading, HERE), reading, Twice())
@@ -301,3 +308,41 @@ def test_records_of_parts_are_those_of_the_whole(tmp_path: Path) -> None:
     parts = list(file_parts([tmp_path], reading, HERE))
     assert len(parts) > 3
     assert [r for part in parts for r in read_part(part, reading)] == list(read_paths([tmp_path], reading))
+
+
+def archive_of(members: Sequence[tuple[str, bytes]], packed: bool) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz" if packed else "w") as archive:
+        for name, data in members:
+            found = tarfile.TarInfo(name)
+            found.size = len(data)
+            archive.addfile(found, io.BytesIO(data))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("flaw", ["", "short", "many", "nested"])
+def test_a_large_archive_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool, flaw: str) -> None:
+    monkeypatch.setattr(parts_module, "_ARCHIVE_BYTES", 500)
+    monkeypatch.setattr(archive_parts, "RANGE_BYTES", 700)
+    chance = random.Random(7)
+    members = [(f"m{n}.xml", f"<a>{chance.randbytes(40).hex()}{n}</a>".encode()) for n in range(60)]
+    members[7:7] = [("../out.xml", b"<a/>"), ("bad.xml", b"<a>"), ("r.csv", b"n,v\n1,2\n3,4,5\n"), (".hidden", b"<a/>")]
+    members[30:30] = [("feed.rss", FEED), ("e.ndjson", b'{"channel": "S", "xml": "<a/>"}\n{"flush": true}\n{}\n')]
+    if flaw == "nested":
+        members[40:40] = [("z.tar.gz", archive_of(members[:3], packed=True))]
+    if flaw == "many":
+        monkeypatch.setattr(archives, "MAX_MEMBERS", 50)
+    data = archive_of(members, packed)
+    (tmp_path / "all.bin").write_bytes(data[: len(data) // 2048 * 1024 + 530] if flaw == "short" else data)
+    reading = Reading()
+    parts = list(file_parts([tmp_path / "all.bin"], reading, HERE))
+    if flaw in ("", "many"):
+        assert 4 < len(parts) <= 16
+    assert flaw != "nested" or len(parts) == 1
+    whole = list(read_paths([tmp_path / "all.bin"], reading))
+    assert repr([r for part in parts for r in read_part(part, reading)]) == repr(whole)
+    assert sum(isinstance(one, Rejected) and one.source.endswith("all.bin") for one in whole) == (
+        flaw in ("short", "many")
+    )
+    both(tmp_path, [tmp_path / "all.bin"], reading)
