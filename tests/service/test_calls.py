@@ -13,6 +13,8 @@ import httpx2
 import pytest
 from http_service import SAME, SETTINGS, XML, Running, events, running
 
+from xscl.service import sql_api
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -212,3 +214,11 @@ def test_sql(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatc
         long = f"SELECT sum(a.i * b.i * c.i) FROM {many} a, {many} b, {many} c"
         late = client.post("/v1/sql", json={"sql": long})
         assert (late.status_code, late.json()["type"]) == (504, "urn:xscl:problem:XSCL_SQL_TIME")
+        served.service.settings = SETTINGS
+        with served.client() as hasty, pytest.raises(httpx2.ReadTimeout):
+            hasty.post("/v1/sql", json={"sql": long}, timeout=2)
+        # The statement of whoever hangs up ends, and gives its turn back long before its time is over.
+        took = [sql_api._turns.acquire(timeout=30) for _ in range(sql_api._AT_ONCE)]
+        assert all(took)
+        for _ in took:
+            sql_api._turns.release()

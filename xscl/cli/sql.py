@@ -118,14 +118,19 @@ class Answering:
 
     def ask(self, statement: str, limit: int) -> Answer:
         """Answer a statement with so many rows at most; 0: with all."""
-        if self.client is not None:
-            try:
-                return ask_sql(self.client, statement, limit)
-            except EngineError as error:
-                if not self.client.is_found or error.condition not in NO_TIME:
-                    raise
-                say(f"note: {self.client.url} has the home open, but {error.message}; this works on the home itself")
-        return self._of_home(statement, limit)
+        return self._of_service(statement, limit) or self._of_home(statement, limit)
+
+    def _of_service(self, statement: str, limit: int) -> Answer | None:
+        """Have the service answer; return None where the home has to."""
+        if self.client is None:
+            return None
+        try:
+            return ask_sql(self.client, statement, limit)
+        except EngineError as error:
+            if not self.client.is_found or error.condition not in NO_TIME:
+                raise
+            say(f"note: {self.client.url} has the home open, but {error.message}; this works on the home itself")
+            return None
 
     def _of_home(self, statement: str, limit: int) -> Answer:
         from xscl.answers.sql_views import sql_errors
@@ -140,18 +145,21 @@ class Answering:
         return Answer(frame.columns, rows[:limit] if more else rows, more)
 
     def ask_interruptibly(self, statement: str, limit: int) -> Answer:
-        """Answer a statement as ``ask`` does; Ctrl-C cancels it, and what a service still does for it is not awaited.
+        """Answer a statement as ``ask`` does; Ctrl-C cancels it.
 
         Raises:
             KeyboardInterrupt: Ctrl-C came.
         """
+        # A service sees that the call has ended.
+        if (answer := self._of_service(statement, limit)) is not None:
+            return answer
         found: Future[Answer] = Future()
         # Ctrl-C would spoil a wait for the thread itself.
         done = threading.Event()
 
         def work() -> None:
             try:
-                found.set_result(self.ask(statement, limit))
+                found.set_result(self._of_home(statement, limit))
             except BaseException as error:
                 found.set_exception(error)
             done.set()
@@ -161,8 +169,7 @@ class Answering:
             while not done.wait(_LOOK_S):
                 pass
         except KeyboardInterrupt:
-            if self.client is None:
-                self._interrupt(done)
+            self._interrupt(done)
             raise
         return found.result()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Annotated
 
 from fastapi import Query, Request
@@ -12,7 +13,7 @@ from xscl.service.calls import Reader, Running
 from xscl.service.console_pages import Form, is_part, new_router, page
 from xscl.service.console_plots import Bar, Curve, bars, curve
 from xscl.service.problems import problem_of
-from xscl.service.sql_api import Rows, Statement, sql
+from xscl.service.sql_api import Rows, Statement, answer_statement
 
 __all__ = ["router"]
 
@@ -43,7 +44,7 @@ def run(request: Request, form: Form, service: Running, holder: Reader) -> Respo
     problem = None
     if text:
         try:
-            answer = sql(Statement(sql=text, limit=_ROWS), service, holder)
+            answer = answer_statement(Statement(sql=text, limit=_ROWS), service, threading.Event())
         except XsclError as error:
             problem = problem_of(error)
     template = "part_rows.html" if is_part(request) else "sql.html"

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
 
 from xscl.answers.sql_sizes import check_sizes
 from xscl.answers.sql_views import sql_errors
 from xscl.base.errors import EngineError
 from xscl.service.calls import Body, Reader, Running, problems
 from xscl.service.problems import Refused
+from xscl.service.runtime import Service
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["MOST_BYTES", "Rows", "Statement", "router", "sql"]
+__all__ = ["MOST_BYTES", "Rows", "Statement", "answer_statement", "router"]
 
 router = APIRouter(prefix="/v1", tags=["sql"])
 
@@ -31,7 +35,7 @@ _AT_ONCE = 4
 MOST_BYTES = 64 * 1024 * 1024
 """Bytes of an answer at most, as Arrow has them."""
 _AGAIN_S = 0.5
-"""Time between two interruptions of jobs that are late."""
+"""Time between two looks at whoever waits, and two interruptions of jobs."""
 _turns = threading.BoundedSemaphore(_AT_ONCE)
 
 
@@ -58,18 +62,36 @@ class Rows(BaseModel):
 
 
 @router.post("/sql", response_model=Rows, responses=problems(400, 413, 422, 504))
-def sql(statement: Statement, service: Running, holder: Reader) -> Rows:
-    """Read the home's relations with one statement of Spark SQL."""
-    limit = min(statement.limit, service.settings.sql_rows)
-    if not _turns.acquire(timeout=service.settings.sql_s):
-        raise Refused(503, "XSCL_BUSY", f"{_AT_ONCE} statements run, and others wait", after_s=service.settings.sql_s)
+async def sql(statement: Statement, request: Request, service: Running, holder: Reader) -> Rows:
+    """Read the home's relations with one statement of Spark SQL; whoever hangs up cancels it."""
+    gone = threading.Event()
+    watching = asyncio.create_task(_watch(request, gone))
     try:
+        return await run_in_threadpool(answer_statement, statement, service, gone)
+    finally:
+        watching.cancel()
+
+
+async def _watch(request: Request, gone: threading.Event) -> None:
+    """Note that whoever asked has hung up."""
+    while not await request.is_disconnected():
+        await asyncio.sleep(_AGAIN_S)
+    gone.set()
+
+
+def answer_statement(statement: Statement, service: Service, gone: threading.Event) -> Rows:
+    """Answer a statement, unless ``gone`` says that nobody waits for it any more.
+
+    Raises:
+        Refused: ``XSCL_BUSY``, ``XSCL_SQL_TIME``.
+        EngineError: ``XSCL_SQL``, ``XSCL_SQL_SIZE``.
+    """
+    limit = min(statement.limit, service.settings.sql_rows)
+    with _turn(service.settings.sql_s, gone):
         check_sizes(statement.sql)
         frame = service.engine.sql(statement.sql)
-        with _interrupted_late(frame.sparkSession, service.settings.sql_s), sql_errors():
+        with _interrupted(frame.sparkSession, service.settings.sql_s, gone), sql_errors():
             found = frame.limit(limit + 1).toArrow()
-    finally:
-        _turns.release()
     if found.nbytes > MOST_BYTES:
         told = f"the first {len(found):,} rows of the answer have {found.nbytes:,} bytes, at most {MOST_BYTES:,}"
         raise EngineError("XSCL_SQL_SIZE", told, hint="ask for fewer rows (LIMIT), or for fewer columns")
@@ -81,8 +103,25 @@ def sql(statement: Statement, service: Running, holder: Reader) -> Rows:
 
 
 @contextmanager
-def _interrupted_late(spark: SparkSession, seconds: float) -> Iterator[None]:
-    """Interrupt the jobs of a session, which has one statement, when they run longer than so many seconds.
+def _turn(seconds: float, gone: threading.Event) -> Iterator[None]:
+    """Wait for a turn, at most so many seconds, and give it back.
+
+    Raises:
+        Refused: ``XSCL_BUSY``: none came in time, or nobody waits for it any more.
+    """
+    until = time.monotonic() + seconds
+    while not _turns.acquire(timeout=_AGAIN_S):
+        if gone.is_set() or time.monotonic() > until:
+            raise Refused(503, "XSCL_BUSY", f"{_AT_ONCE} statements run, and others wait", after_s=seconds)
+    try:
+        yield
+    finally:
+        _turns.release()
+
+
+@contextmanager
+def _interrupted(spark: SparkSession, seconds: float, gone: threading.Event) -> Iterator[None]:
+    """Interrupt the jobs of a session, which has one statement, when they run longer, or when nobody waits for them.
 
     Raises:
         Refused: ``XSCL_SQL_TIME``.
@@ -90,11 +129,11 @@ def _interrupted_late(spark: SparkSession, seconds: float) -> Iterator[None]:
     done, late = threading.Event(), threading.Event()
 
     def watch() -> None:
-        # Jobs that have not begun yet cannot be interrupted.
-        if not done.wait(seconds):
-            late.set()
-            spark.interruptAll()
-            while not done.wait(_AGAIN_S):
+        until = time.monotonic() + seconds
+        # Jobs that have not begun yet cannot be interrupted, so the call is made again.
+        while not done.wait(_AGAIN_S):
+            if gone.is_set() or time.monotonic() > until:
+                late.set()
                 spark.interruptAll()
 
     watcher = threading.Thread(target=watch, daemon=True)
