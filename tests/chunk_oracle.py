@@ -11,9 +11,10 @@ from lxml import etree
 from xscl.base.safe_xml import parse_stored
 from xscl.xpath.chunk_names import ChunkNames
 from xscl.xpath.chunk_texts import attribute_values, string_values, text_values
-from xscl.xpath.column_chunk import ColumnChunk, shred
+from xscl.xpath.column_chunk import ColumnChunk
 from xscl.xpath.names import attribute
 from xscl.xpath.nodes import AttributeNode, NodeNumbers, TextNode, string_value, text_nodes
+from xscl.xpath.shredding import shred
 
 __all__ = ["check", "nodes_of", "shredded", "walked"]
 

@@ -13,7 +13,8 @@ Modules in reading order:
 * ``guards``: the conditions that nodes are asked for, apart from the states that ask
 * ``names``: the node tests that a name passes
 * ``row_template``: arrays that all nodes of one kind share
-* ``states``: a trie of steps, and the requests for the nodes that reach a state
+* ``states``: states of the automaton, and the requests for the nodes that reach a state
+* ``trie``: all states, by channel, as specs come and go
 * ``chains``: the rows of R_bin around one binding of a leaf
 * ``automaton``: all definitions of all queries in one machine, over paths of names
 * ``walk``: the one pass over a document
@@ -21,6 +22,7 @@ Modules in reading order:
 * ``key_numbers``: numbers of keys
 * ``chunk_names``: names and paths of many documents as numbers
 * ``column_chunk``: documents as columns
+* ``shredding``: the stored texts of many documents become such columns
 * ``chunk_texts``: string values of nodes in columns
 * ``ranks``: texts ranked among the constants of one reading
 * ``witness_columns``: visits of a walk to witness rows, in columns

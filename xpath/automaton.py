@@ -24,7 +24,8 @@ from typing import Any, Protocol
 from xscl.base.errors import DocumentLimitError
 from xscl.xpath.chains import chain, check_entries
 from xscl.xpath.row_template import RowTemplate, alone, along_way
-from xscl.xpath.states import Branch, SpecKey, State, Trie, WitnessSpec, spec_key
+from xscl.xpath.states import Branch, SpecKey, State, WitnessSpec, spec_key
+from xscl.xpath.trie import Trie
 
 __all__ = ["Automaton", "AutomatonSize", "Move", "WitnessSpec"]
 

@@ -18,7 +18,8 @@ from xscl.xpath.node_conditions import NodeConditions
 from xscl.xpath.pattern import Axis, NodeTest
 from xscl.xpath.row_template import RowTemplate, template_columns
 from xscl.xpath.runs import Int64s, distinct, each_once, gather
-from xscl.xpath.states import DOCUMENT_NODE, Branch, State, Trie
+from xscl.xpath.states import DOCUMENT_NODE, Branch, State
+from xscl.xpath.trie import Trie
 
 __all__ = ["GuardedStates", "Reached"]
 

@@ -27,11 +27,11 @@ from xscl.base.errors import DocumentLimitError, XsclError
 from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chunk_visits import ChunkVisits
-from xscl.xpath.column_chunk import shred
 from xscl.xpath.document_witnesses import WitnessColumns
 from xscl.xpath.fact_rows import NO_FACTS, FactVariables
 from xscl.xpath.parts import Part, Parts
 from xscl.xpath.path_moves import PathMoves
+from xscl.xpath.shredding import shred
 from xscl.xpath.states import SpecKey, spec_digests
 from xscl.xpath.walk import Walk
 from xscl.xpath.witness_columns import OF_EVENT

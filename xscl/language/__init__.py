@@ -12,6 +12,8 @@
 * ``conditions``: Brackets to conditions of steps, with names by URI
 * ``constructor``: Element constructors of SELECT
 * ``facts``: Facts of channels from which queries are compiled
+* ``form_reader``: Forms of texts, read off their tokens: texts of one form differ in names, windows and the order of
+  conditions
 * ``format``: Syntax trees to canonical text
 * ``forms``: Compiling many queries: texts that differ only in the names of variables, or in windows, are compiled
   once

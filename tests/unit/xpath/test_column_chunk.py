@@ -15,7 +15,7 @@ from strategies import Choices, Dice
 
 from xscl.base.safe_xml import parse_xml, serialize
 from xscl.xpath.chunk_names import ChunkNames
-from xscl.xpath.column_chunk import shred
+from xscl.xpath.shredding import shred
 
 
 def stored(text: str) -> str:
