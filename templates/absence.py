@@ -1,9 +1,9 @@
-"""Absence: wanted bindings, less bindings with a forbidden document, once no such document can come any more.
+"""Absence: wanted bindings, less bindings with a forbidden document, as far as clocks and settled times tell.
 
-A *pending* row is a binding that was found and is not decided.  A row is decided at the first place of the intake order
-at which its members are in, and at which the times of all channels that may bring a forbidden document are settled
-beyond its ends.  ``Settled`` tells the places.  The functions here know tables alone, so tasks run them on parts of the
-rows.
+A *pending* row is a binding that was found and is not final.  It is answered at the first place of the intake order at
+which its members are in, and at which all channels that may bring a forbidden document are beyond its ends by their
+clocks, less what the query blocks.  It is final where the times of these channels are settled beyond its ends.
+``Settled`` tells the places.  The functions here know tables alone, so tasks run them on parts of the rows.
 """
 
 from __future__ import annotations
@@ -16,15 +16,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.templates.columns import Int64s
+from xscl.templates.columns import Bools, Int64s
 
-__all__ = ["KILL_SCHEMA", "NOT_YET", "PENDING_SCHEMA", "Round", "Settled", "parted", "subtracted"]
+__all__ = [
+    "HIT_SCHEMA",
+    "KILL_SCHEMA",
+    "NOT_YET",
+    "PENDING_SCHEMA",
+    "TOUCHED_SCHEMA",
+    "Frontiers",
+    "Round",
+    "Settled",
+    "Subtracted",
+    "parted",
+    "subtracted",
+]
 
 NOT_YET = 1 << 62
 """A place behind all others."""
 PENDING_SCHEMA = pa.schema(
     [
         ("gid", pa.int64()),  # the group about absence
+        ("members", pa.binary()),  # documents, by which rows of one match stand in one part
         ("key", pa.binary()),  # members and nodes, which tell bindings of a group apart
         ("docs", pa.list_(pa.int64())),
         ("nodes", pa.list_(pa.int32())),  # those that make a match
@@ -34,10 +47,33 @@ PENDING_SCHEMA = pa.schema(
         ("came", pa.int64()),  # place at which its members are in
         ("ends", pa.list_(pa.int64())),  # greatest time of each forbidden document
         ("killed", pa.int64()),  # greatest place of a forbidden document that came; -1: none
+        ("answered", pa.int64()),  # place at which it was answered; -1: not yet
     ]
 )
-KILL_SCHEMA = pa.schema([("gid", pa.int64()), ("key", pa.binary()), ("place", pa.int64())])
-"""A binding with a forbidden document, and the place of that."""
+KILL_SCHEMA = pa.schema(
+    [
+        ("gid", pa.int64()),
+        ("members", pa.binary()),
+        ("key", pa.binary()),
+        ("place", pa.int64()),  # of the forbidden document
+        ("other", pa.int64()),  # number of that document
+    ]
+)
+"""A binding with a forbidden document."""
+TOUCHED_SCHEMA = PENDING_SCHEMA.append(pa.field("decided", pa.int64()))
+"""A row that is answered, or of whose match one was killed: as it was before, and the place of its answer."""
+HIT_SCHEMA = pa.schema([("row", pa.int64()), ("place", pa.int64()), ("other", pa.int64())])
+"""A forbidden document of a touched row that came before the row was final."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frontiers:
+    """Places at which the rows of a group are answered and final."""
+
+    answers: Sequence[Settled]
+    """Times up to which each channel of a forbidden document answers."""
+    settled: Sequence[Settled]
+    """Times below which the events of each are in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,64 +110,98 @@ class Round:
 
 
 def parted(work: Round, count: int) -> list[Round]:
-    """Cut rows into parts, so that a binding and what forbids it are in one."""
+    """Cut rows into parts, so that the bindings of a match and what forbids them are in one."""
     if count <= 1:
         return [work]
 
     def cut(table: pa.Table) -> list[pa.Table]:
-        keys = table.column("key").combine_chunks()
+        keys = table.column("members").combine_chunks()
         numbers = np.array([crc32(key) for key in keys.to_pylist()], dtype=np.int64) % count
         return [table.filter(pa.array(numbers == part)) for part in range(count)]
 
     return [Round(*each) for each in zip(cut(work.pending), cut(work.kills), strict=True)]
 
 
-def subtracted(
-    channels: Mapping[int, Sequence[str]], settled: Mapping[str, Settled], first: int, last: int, work: Round
-) -> tuple[pa.Table, pa.Table]:
-    """Decide what can be decided: rows that are decided, with the place of the decision, and rows that are left.
+@dataclass(frozen=True, slots=True)
+class Subtracted:
+    """Outcome for some rows in a range of places."""
+
+    touched: pa.Table
+    """Table ``TOUCHED_SCHEMA``."""
+    hits: pa.Table
+    """Table ``HIT_SCHEMA``."""
+    left: pa.Table
+    """Rows that are not final: table ``PENDING_SCHEMA``."""
+
+
+def subtracted(frontiers: Mapping[int, Frontiers], first: int, last: int, work: Round) -> Subtracted:
+    """Answer what can be answered, and note what forbids rows that are not final.
 
     Args:
-        channels: the channel of each forbidden document, by group.
-        settled: how far the times of channels are settled.
+        frontiers: by group.
         first: first place of the range.
         last: last place of it.
         work: the rows.
     """
     pending = work.pending
-    decided = _places(pending, channels, settled, first)
-    pending = pending.append_column("decided", pa.array(decided))
-    pending = _killed(pending, work.kills)
-    done = pa.array(pending.column("decided").to_numpy() <= last)
-    return pending.filter(done), pending.filter(pc.invert(done)).drop_columns(["decided"])
+    known = pending.column("answered").to_numpy()
+    came = np.maximum(pending.column("came").to_numpy(), first)
+    answers = {gid: each.answers for gid, each in frontiers.items()}
+    settled = {gid: each.settled for gid, each in frontiers.items()}
+    decided = np.where(known >= 0, known, _places(pending, came, answers))
+    final = np.maximum(decided, _places(pending, came, settled))
+    row, place, other = _hits(pending, work.kills, final, first)
+    killed = pending.column("killed").to_numpy().copy()
+    np.maximum.at(killed, row, place)
+    touched = np.flatnonzero(_touched(pending, (decided <= last) & (known < 0), row[known[row] >= 0]))
+    at = np.full(pending.num_rows, -1)
+    at[touched] = np.arange(len(touched))
+    mine = at[row] >= 0
+    hits = {"row": at[row[mine]], "place": place[mine], "other": other[mine]}
+    now = _with(pending, {"killed": killed, "answered": np.where(decided <= last, decided, known)})
+    return Subtracted(
+        pending.append_column("decided", pa.array(decided)).take(pa.array(touched)),
+        pa.table(hits, schema=HIT_SCHEMA),
+        now.filter(pa.array(final > last)),
+    )
 
 
-def _places(
-    pending: pa.Table, channels: Mapping[int, Sequence[str]], settled: Mapping[str, Settled], first: int
-) -> Int64s:
-    """Return the place at which each row is decided; ``NOT_YET`` for those that are not."""
+def _touched(pending: pa.Table, answered: Bools, hit: Int64s) -> Bools:
+    """Tell which rows are answered now, or are of a match that had been answered and one of whose rows is hit."""
+    if len(hit):
+        members = pending.column("members").combine_chunks()
+        matches = pc.is_in(members, pc.unique(members.take(pa.array(hit)))).to_numpy(zero_copy_only=False)
+        answered = answered | matches & (pending.column("answered").to_numpy() >= 0)
+    return answered
+
+
+def _with(table: pa.Table, columns: Mapping[str, Int64s]) -> pa.Table:
+    for name, values in columns.items():
+        table = table.set_column(table.schema.get_field_index(name), name, pa.array(values, pa.int64()))
+    return table
+
+
+def _places(pending: pa.Table, came: Int64s, settled: Mapping[int, Sequence[Settled]]) -> Int64s:
+    """Return the place at which each row's members are in, and all channels beyond its ends; ``NOT_YET``: none."""
     groups = pending.column("gid").to_numpy()
-    found = np.maximum(pending.column("came").to_numpy(), first)
+    found = came.copy()
     ends = pending.column("ends").combine_chunks()
     starts = ends.offsets.to_numpy()[: len(groups)]
     values = ends.values.to_numpy()
     for gid in np.unique(groups).tolist():
         mine = np.flatnonzero(groups == gid)
-        for number, channel in enumerate(channels[gid]):
-            beyond = settled[channel].beyond(values[starts[mine] + number])
-            found[mine] = np.maximum(found[mine], beyond)
+        for number, channel in enumerate(settled[gid]):
+            found[mine] = np.maximum(found[mine], channel.beyond(values[starts[mine] + number]))
     return np.asarray(found, dtype=np.int64)
 
 
-def _killed(pending: pa.Table, kills: pa.Table) -> pa.Table:
-    """Note the newest forbidden document of each row that came before the decision."""
+def _hits(pending: pa.Table, kills: pa.Table, final: Int64s, first: int) -> tuple[Int64s, Int64s, Int64s]:
+    """Return (row, place, document) of forbidden documents that came before the rows are final."""
     if not kills.num_rows or not pending.num_rows:
-        return pending
-    rows = pending.select(["gid", "key", "decided"]).append_column("row", pa.array(np.arange(pending.num_rows)))
-    met = rows.join(kills, ["gid", "key"], join_type="inner")
-    row, place = met.column("row").to_numpy(), met.column("place").to_numpy()
-    in_time = place <= met.column("decided").to_numpy()
-    killed = pending.column("killed").to_numpy().copy()
-    np.maximum.at(killed, row[in_time], place[in_time])
-    at = pending.schema.get_field_index("killed")
-    return pending.set_column(at, "killed", pa.array(killed))
+        none = np.zeros(0, np.int64)
+        return none, none, none
+    rows = pending.select(["gid", "key"]).append_column("row", pa.array(np.arange(pending.num_rows)))
+    met = rows.join(kills.drop_columns(["members"]), ["gid", "key"], join_type="inner")
+    row, place, other = (met.column(name).to_numpy() for name in ("row", "place", "other"))
+    in_time = np.maximum(place, first) <= final[row]
+    return row[in_time], place[in_time], other[in_time]

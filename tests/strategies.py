@@ -654,6 +654,8 @@ class _Grammar:
         if self.more(15):
             time = choose.one("'2026-06-01T00:00:00Z'", '"2026-06-01T00:00:00.5+02:00"')
             found += self.word("STARTING") + choose.one([time], self.word("NOW"), self.word("ALL"))
+        if self.more(10):
+            found += self.word("CONSISTENCY") + choose.one(self.word("STRONG"), self.word("MIDDLE"))
         return found
 
     def item(self) -> list[str]:

@@ -1,5 +1,5 @@
 """The oracle of absence: which members are not followed, or not accompanied, by what a query forbids, and when that is
-certain (docs/explanation/time.md).
+answered by the query's level of consistency (docs/explanation/time.md).
 
 Tries every combination, as ``evaluate`` does, and looks back over the whole intake order for each answer anew.  A
 question is told as two joins: what is wanted, and what is wanted together with a document that must not be there.
@@ -58,6 +58,8 @@ class Question:
     forbidden: tuple[Forbidden, ...]
     since: int = -1
     until: int = FOR_EVER + 1
+    blocking: int | None = None
+    """How far behind clocks it answers; None: when it is certain."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class Decided:
-    """An answer, and the place of the intake order from which on it is certain."""
+    """An answer, and the place of the intake order from which on it is given."""
 
     answer: Answer
     ts: int
@@ -97,21 +99,31 @@ class Intake:
     ends: bool = False
     """Whether nothing comes any more."""
 
-    def settled(self, channel: str, place: int) -> int:
-        """The time below which the events of a channel are in, with everything up to a place."""
+    def settled(self, channel: str, place: int, blocking: int | None = None) -> int:
+        """The time below which the events of a channel are in, with everything up to a place; or below which its clock
+        has come, less ``blocking``.
+        """
         terms = self.terms.get(channel, Terms())
         found = [beat.ts + 1 for at, beat in self.beats.items() if at <= place and beat.channel == channel]
-        if terms.lateness is not None:
+        behind = [] if terms.lateness is None else [terms.lateness]
+        # What the clock shows is reached; what it is to be beyond is less.
+        behind += [] if blocking is None else [blocking - (blocking == 0)]
+        if behind:
             mine = terms.clock or channel
             for doc, at in self.events.items():
                 if at <= place:
                     if (self.terms.get(doc.channel, Terms()).clock or doc.channel) == mine:
-                        found.append(doc.ts - terms.lateness)
+                        found.append(doc.ts - min(behind))
                     if terms.idle is not None:
-                        found.append(doc.ts - terms.idle - terms.lateness)
+                        found.append(doc.ts - terms.idle - min(behind))
         if self.ends and place >= FOR_EVER:
             found.append(FOR_EVER)
         return max(found, default=-FOR_EVER)
+
+    def until(self, place: int) -> Intake:
+        """What had come up to a place."""
+        events = {doc: at for doc, at in self.events.items() if at <= place}
+        return replace(self, events=events, beats={at: beat for at, beat in self.beats.items() if at <= place})
 
     def judged(self) -> dict[Doc, int]:
         """The events, those that came late marked so."""
@@ -122,7 +134,7 @@ class Intake:
 
 
 def decided(question: Question, intake: Intake) -> set[Decided]:
-    """All answers to a question, each with its time and the place at which it was certain first."""
+    """All answers to a question that hold, each with its time and the place at which it was given first."""
     events = {
         doc: place for doc, place in intake.judged().items() if question.since < place < question.until and not doc.late
     }
@@ -136,7 +148,7 @@ def decided(question: Question, intake: Intake) -> set[Decided]:
         ends = [forbidden.last(row.docs) for forbidden in question.forbidden]
         complete = max(events[doc] for doc in row.docs)
         for place in places:
-            settled = (intake.settled(each.channel, place) for each in question.forbidden)
+            settled = (intake.settled(each.channel, place, question.blocking) for each in question.forbidden)
             if place >= complete and all(w > end for w, end in zip(settled, ends, strict=True)):
                 if place < question.until:
                     answer = (

@@ -1,15 +1,20 @@
-"""Absence: the engine answers as the oracle does, however batches are cut, who shares a group, and who comes when."""
+"""Absence: the engine answers as the oracle does, however batches are cut, who shares a group, who comes when, and by
+which level of consistency; and it tells each change.
+"""
 
 from __future__ import annotations
 
 import random
+import re
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from absences import S, add_channels, answers, question, record
 from budget import examples
-from oracle.absence import Beat, Intake, Question, Terms, decided
+from oracle.absence import Beat, Decided, Intake, Question, Terms, decided
 from oracle.evaluate import Doc
 
 import xscl
@@ -60,6 +65,8 @@ CASES = {
     ),
 }
 """Texts, each with what is wanted, that joined with what is forbidden, and whether it is between."""
+LEVELS = {"STRONG": None, "MIDDLE": 0}
+"""Levels of consistency, each with how far behind clocks it answers."""
 
 
 class Home:
@@ -68,7 +75,9 @@ class Home:
     def __init__(self, folder: Path, choose: random.Random, settings: Settings, spark: SparkSession | None) -> None:
         self.choose = choose
         self.terms = {
-            name: Terms(choose.choice([None, 2 * S, 5 * S]), choose.choice([None, "one"]), choose.choice([None, 6 * S]))
+            name: Terms(
+                choose.choice([None, None, 3 * S, 8 * S]), choose.choice([None, "one"]), choose.choice([None, 6 * S])
+            )
             for name in "ABC"
         }
         self.engine = xscl.connect(home=folder, settings=settings, spark=spark)
@@ -77,18 +86,30 @@ class Home:
         self.events: dict[Doc, int] = {}
         self.beats: dict[int, Beat] = {}
         self.asked: dict[str, Question] = {}
+        self.told: dict[str, tuple[str, set[Decided]]] = {}
+        """Cursor up to which changes were compared, and the answers there, by query."""
+        self.corrected = 0
         self.live: list[str] = []
         self.place = 0
 
     def register(self) -> None:
         """Register the text under a new name."""
         name = f"q{len(self.asked)}"
-        self.engine.register(self.text, name=name)
+        level = self.choose.choice([*LEVELS, "MIDDLE", None])
+        self.engine.register(self.text if level is None else f"{self.text} CONSISTENCY {level}", name=name)
         wanted, forbidden, between = CASES[self.text]
         asked = question(wanted, *forbidden, between=between)
         self.place += 1
-        self.asked[name] = Question(asked.wanted, asked.forbidden, self.place)
+        blocking = LEVELS["STRONG" if self.is_settled() else "MIDDLE"] if level is None else LEVELS[level]
+        self.asked[name] = Question(asked.wanted, asked.forbidden, self.place, blocking=blocking)
+        self.told[name] = "start", set()
         self.live.append(name)
+
+    def is_settled(self) -> bool:
+        """Whether something settles the times of all channels that the text names."""
+        beaten = {beat.channel for beat in self.beats.values()}
+        named = set(re.findall(r"\b[ABC]\b", self.text))
+        return all(self.terms[name].lateness is not None or name in beaten for name in named)
 
     def drop(self) -> None:
         """Drop one of the queries."""
@@ -96,40 +117,53 @@ class Home:
         self.engine.drop(name)
         self.place += 1
         asked = self.asked[name]
-        self.asked[name] = Question(asked.wanted, asked.forbidden, asked.since, self.place)
+        self.asked[name] = replace(asked, until=self.place)
 
     def take(self, number: int) -> None:
         """Take in an event or a heartbeat."""
         choose = self.choose
-        channel, ts = choose.choice("AABBC"), (number // 2 + choose.choice([0, 0, 0, 1, -1, -2, -4, -6])) * S
+        channel, ts = choose.choice("AAABBBC"), (number // 2 + choose.choice([0, 0, 0, 1, -1, -3, -5, -6])) * S
         self.place += 1
-        if choose.random() < 0.2:
+        if choose.random() < 0.15:
             self.beats[self.place] = Beat(channel, ts - 2 * S)
             assert not self.engine.ingest([record(self.beats[self.place])]).rejected
             return
-        keys = "".join(f"<k>{choose.randint(1, 2)}</k>" for _ in range(choose.choice([1, 1, 1, 2])))
+        keys = "".join(f"<k>{choose.randint(1, 3)}</k>" for _ in range(choose.choice([1, 1, 1, 2])))
         doc = Doc(channel, f"e{number}", ts, f"<e>{keys}</e>")
         self.events[doc] = self.place
         assert self.engine.ingest([record(doc)]).taken == 1
 
-    def check(self) -> int:
-        """Compare all answers; return how many there are."""
+    def run(self) -> None:
+        """Process what came, and compare what each query tells of it with what has changed."""
+        self.engine.run_once()
         intake = Intake(self.events, self.beats, self.terms)
-        count = 0
         for name, asked in self.asked.items():
-            found = [([id_ for _, id_ in each.answer[0]], each.ts) for each in decided(asked, intake)]
-            assert answers(self.engine, name) == sorted(found, key=lambda row: (row[1], row[0])), (name, self.text)
-            count += len(found)
-        return count
+            after, before = self.told[name]
+            now = {replace(each, place=0) for each in decided(asked, intake)}
+            listing = self.engine.changes(name, after=after)
+            told = [(match.retracted is None, [event.id for event in match.events], match.ts) for match in listing]
+            expected = [(True, ids, ts) for ids, ts in _told(now - before)]
+            expected += [(False, ids, ts) for ids, ts in _told(before - now)]
+            assert sorted(told) == sorted(expected), (name, self.text, asked.blocking)
+            assert answers(self.engine, name) == _told(now), (name, self.text, asked.blocking)
+            self.told[name] = listing.cursor, now
+            self.corrected += len(before - now)
 
 
-def play(folder: Path, seed: int, settings: Settings, spark: SparkSession | None = None, items: int = 30) -> int:
-    """Play one random stream; return the number of answers."""
+def _told(found: Iterable[Decided]) -> list[tuple[list[str], int]]:
+    rows = [([id_ for _, id_ in each.answer[0]], each.ts) for each in found]
+    return sorted(rows, key=lambda row: (row[1], row[0]))
+
+
+def play(
+    folder: Path, seed: int, settings: Settings, spark: SparkSession | None = None, items: int = 30
+) -> tuple[int, int]:
+    """Play one random stream; return the numbers of answers and of corrections."""
     choose = random.Random(seed)
     home = Home(folder, choose, settings, spark)
     with home.engine:
         home.register()
-        often = choose.choice([0.05, 0.3, 1])
+        often = choose.choice([0.1, 0.5, 1])
         for number in range(items):
             chance = choose.random()
             if chance < 0.05 and len(home.asked) < 4:
@@ -139,19 +173,19 @@ def play(folder: Path, seed: int, settings: Settings, spark: SparkSession | None
             else:
                 home.take(number)
             if choose.random() < often:
-                home.engine.run_once()
-        home.engine.run_once()
-        return home.check()
+                home.run()
+        home.run()
+        return sum(len(now) for _, now in home.told.values()), home.corrected
 
 
 @pytest.mark.parametrize("part", range(4))
 def test_absence_is_what_the_oracle_says(tmp_path: Path, part: int) -> None:
     found = [play(tmp_path / str(seed), 1_000 * part + seed, Settings(where="driver")) for seed in range(examples(10))]
-    assert any(found)
+    assert any(answered for answered, _ in found)
 
 
 def test_tasks_answer_as_the_driver_does(tmp_path: Path, spark: SparkSession) -> None:
-    assert play(tmp_path / "home", 0, Settings(where="spark"), spark, items=14) > 0
+    assert play(tmp_path / "home", 0, Settings(where="spark"), spark, items=14)[0] > 0
     with xscl.connect(home=tmp_path / "home", spark=spark) as engine:
         rows = engine.sql("SELECT match, qid, ts_max FROM matches ORDER BY ts_max, qid, match").collect()
         assert [tuple(row) for row in rows] == [(match.id, match.query, match.ts) for match in engine.matches()]

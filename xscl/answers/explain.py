@@ -84,6 +84,8 @@ class Explanation:
     place: int
     publish: str | None
     starting: str
+    level: str | None
+    """Level of consistency of a query about absence; None: it is about none."""
     owner: str
     state: Mapping[str, object]
     """``state`` (live or suspended), and of a suspended query ``suspended_from``, a place, and ``reason``."""
@@ -128,6 +130,7 @@ class Explanation:
             "queries_in_group": self.queries_in_group,
             "publish": self.publish,
             "starting": self.starting,
+            "level": self.level,
             "select": self.select,
             "variables": [asdict(defined) for defined in self.definitions],
             "guards": [asdict(guard) for guard in self.guards],
@@ -154,6 +157,7 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         place=info.docid_from,
         publish=info.publish,
         starting=info.starting,
+        level=info.level,
         owner=info.owner,
         state=state_facts(info),
         select=_select(info),
@@ -163,7 +167,7 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         links=tuple(link_facts(compiled)),
         variables=tuple(variable_facts(compiled)),
         definitions=tuple(definition_facts(compiled)),
-        absent=tuple(_absent(catalog, compiled)),
+        absent=tuple(_absent(catalog, compiled, is_final=info.level == "STRONG")),
         guards=tuple(guard_facts(compiled)),
         template=compiled.template.id,
         queries_in_template=queries,
@@ -204,8 +208,8 @@ def query_names(catalog: Catalog, wanted: QueryFilter) -> tuple[str, ...]:
     return tuple(info.name for info in list_queries(catalog, wanted))
 
 
-def _absent(catalog: Catalog, compiled: CompiledQuery) -> Iterator[AbsentFacts]:
-    """Yield what must not be there, and how certain that is."""
+def _absent(catalog: Catalog, compiled: CompiledQuery, *, is_final: bool) -> Iterator[AbsentFacts]:
+    """Yield what must not be there, and how certain that is; ``is_final`` as of ``settling_note``."""
     if compiled.absence is None:
         return
     with catalog.read() as connection:
@@ -227,7 +231,7 @@ def _absent(catalog: Catalog, compiled: CompiledQuery) -> Iterator[AbsentFacts]:
         ):
             settled = "not settled by any event yet"
         else:
-            settled = settling_note(channel)
+            settled = settling_note(channel, is_final=is_final)
         yield AbsentFacts(channel, " or ".join(times), settled)
 
 

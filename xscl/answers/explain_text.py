@@ -29,7 +29,8 @@ def _normal_form(found: Explanation) -> Iterator[list[str]]:
         yield [f"Time{many}{orders}", *(f"  {window}" for window in case.windows)]
     if found.absent:
         rows = [(each.channel, f"up to {each.certain}", each.settled) for each in found.absent]
-        yield ["Must not be there; certain once the channel's times are settled further", *columns(rows)]
+        answered = "certain" if found.level == "STRONG" else "answered by the channel's clock, and certain"
+        yield [f"Must not be there; {answered} once the channel's times are settled further", *columns(rows)]
     if found.links:
         linked = [(" with ".join(link.blocks), f"by {link.by}:", ", ".join(link.asks)) for link in found.links]
         yield ["Links, put together by the documents they share", *columns(linked)]
@@ -49,6 +50,7 @@ def _shared(found: Explanation) -> list[str]:
         ("select", found.select),
         ("publish", found.publish or "nothing"),
         ("starting", found.starting),
+        *([] if found.level is None else [("consistency", found.level)]),
         ("template", f"{found.template}, of {queries} in {groups}"),
         ("skeleton", f"shared by {alike} in {of_skeleton}, which differ in windows and guards"),
         ("group", f"{found.group}, of {count(found.queries_in_group, 'query')}: {names}"),

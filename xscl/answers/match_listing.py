@@ -235,7 +235,7 @@ def newest_matches(home: Home, query: str, after: str, most: int) -> tuple[list[
             # Nobody looks through all that a query ever answered for its last matches.
             start = max(begin, Cursor(max(last + 1 - back, 0)), key=lambda cursor: cursor.batch)
             reader = MatchReader(home, query, Times(), first=start.batch)
-            found = deque(reader.by_commit(start), maxlen=most)
+            found = deque((item for item in reader.by_commit(start) if item.retracted is None), maxlen=most)
             if len(found) == most or start.batch <= begin.batch:
                 return list(built_matches(home, iter(found))), str(Cursor(reader.committed.last + 1))
             back *= _FURTHER
@@ -259,7 +259,7 @@ def find_match(home: Home, match: str) -> Match:
     """
     with named_file_faults(home.root):
         reader = MatchReader(home, None, Times())
-        found = [item for item in reader.by_time() if item.id.startswith(match)]
+        found = [item for item in reader.by_time(all_ever=True) if item.id.startswith(match)]
     if len(found) != 1 or not match:
         some = ", ".join(item.id[:12] for item in found[:5])
         what = f"{len(found)} matches begin with {match!r}: {some} …" if found else f"there is no match {match!r}"
@@ -269,6 +269,11 @@ def find_match(home: Home, match: str) -> Match:
 
 def match_json(match: Match, *, cursor: bool = False) -> dict[str, object]:
     """Give a match as the JSON object that listings print; if wanted, with the cursor behind it."""
+    behind = {"cursor": match.cursor} if cursor else {}
+    if match.retracted is not None:
+        by = match.retracted.by
+        told = {} if by is None else {"by": {"channel": by[0], "id": by[1]}}
+        return {"retract": match.id, "query": match.query, "because": match.retracted.because, **told, **behind}
     return {
         "match": match.id,
         "query": match.query,
@@ -278,7 +283,7 @@ def match_json(match: Match, *, cursor: bool = False) -> dict[str, object]:
         "values": dict(match.values),
         "document": match.document,
         **({} if match.replaces is None else {"replaces": match.replaces}),
-        **({"cursor": match.cursor} if cursor else {}),
+        **behind,
     }
 
 
@@ -296,15 +301,21 @@ def built_matches(home: Home, found: Iterator[FoundMatch]) -> Iterator[Match]:
             row["docid"]: event_document(row["content"], row["cells"], channels[row["channel"]]) for row in events
         }
         # What is gone since it was found is not listed.
-        there = [item for item in part if all(docid in documents for docid in item.match.docids)]
+        whole = [item for item in part if all(docid in documents for docid in item.match.docids)]
+        there = [item for item in whole if item.retracted is None]
         wanted = []
-        for _, query, _, match, _ in there:
+        for _, query, _, match, _, _ in there:
             if query.query not in shown:
                 shown[query.query] = shown_of(query, facts)
             wanted.append(Wanted(query, shown[query.query], match))
         outputs = in_fresh_dictionary(match_outputs, wanted, documents)
         replaced = replacements.of(there)
-        for item, one, (nodes, values, document, results) in zip(there, wanted, outputs, strict=True):
+        listed = iter(zip(wanted, outputs, strict=True))
+        for item in whole:
+            if item.retracted is not None:
+                yield _taken_back(item)
+                continue
+            one, (nodes, values, document, results) = next(listed)
             yield Match(
                 id=item.id,
                 query=item.query.name,
@@ -319,6 +330,12 @@ def built_matches(home: Home, found: Iterator[FoundMatch]) -> Iterator[Match]:
                     tuple(documents[docid] for docid in item.match.docids), results, one.shown.selection is not None
                 ),
             )
+
+
+def _taken_back(item: FoundMatch) -> Match:
+    events = tuple(member.event for member in item.members)
+    cursor = str(item.cursor)
+    return Match(item.id, item.query.name, item.ts, events, {}, {}, "", cursor=cursor, retracted=item.retracted)
 
 
 def _parts(found: Iterator[FoundMatch]) -> Iterator[list[FoundMatch]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import merge
 from itertools import groupby
 from typing import NamedTuple, Self
 
@@ -21,11 +22,12 @@ import sqlalchemy as sa
 from xscl.answers.match_cursors import Cursor
 from xscl.answers.match_window import parse_window
 from xscl.base.docids import place_of
-from xscl.base.types import MatchEvent, now_micros
+from xscl.base.types import MatchEvent, Retraction, now_micros
 from xscl.catalog.counters import REMOVED_EVENTS, total
 from xscl.catalog.groups import has_absences
 from xscl.catalog.queries import read_queries
 from xscl.catalog.records import QueryInfo
+from xscl.catalog.retractions import Retracted, has_retractions, read_retractions
 from xscl.catalog.suggestions import no_query
 from xscl.catalog.tables import BATCHES, CHANNELS
 from xscl.registry.query_list import of_groups
@@ -108,6 +110,8 @@ class Committed:
     """Whether events have gone, or may go while matches are listed."""
     absences: bool
     """Whether some queries are about absence, whose matches may be later than their members."""
+    retracts: bool
+    """Whether any match was taken back."""
 
     @classmethod
     def now(cls, home: Home, first: int = 0) -> Self:
@@ -119,14 +123,14 @@ class Committed:
             batches = connection.execute(statement).all()
             channels = connection.execute(sa.select(CHANNELS)).all()
             removed = total(connection, REMOVED_EVENTS) > 0
-            absences = has_absences(connection)
+            absences, retracts = has_absences(connection), has_retractions(connection)
         parts = []
         for path, some in groupby(batches, key=lambda row: row.result_path):
             numbers = [row.batch for row in some]
             parts.append(_Part(path, numbers[0], numbers[-1]))
         kept = {row.name: row.kept_from for row in channels if row.kept_from is not None}
         forgets = removed or bool(kept) or any(row.retention is not None for row in channels)
-        return cls(last, tuple(parts), kept, forgets, absences)
+        return cls(last, tuple(parts), kept, forgets, absences, retracts)
 
 
 class Member(NamedTuple):
@@ -145,6 +149,8 @@ class FoundMatch(NamedTuple):
     ts: int
     match: StoredMatch
     members: tuple[Member, ...]
+    retracted: Retraction | None = None
+    """Why it no longer holds, where the order of commits has that."""
 
     @property
     def cursor(self) -> Cursor:
@@ -166,11 +172,13 @@ class MatchReader:
         self._meanings: dict[_Part, Meanings] = {}
         self._held = 0
         """Their bytes."""
+        self._retracted: dict[tuple[tuple[int, ...], tuple[int, ...]], list[Retracted]] | None = None
+        """Matches that were taken back, by documents and nodes; None: not read yet."""
 
     # -- orders ------------------------------------------------------------------------------------------------
 
-    def by_time(self) -> Iterator[FoundMatch]:
-        """List matches sorted by (ts, query, match)."""
+    def by_time(self, *, all_ever: bool = False) -> Iterator[FoundMatch]:
+        """List matches that hold, sorted by (ts, query, match); with ``all_ever`` those too that were taken back."""
         parts, found, times = [], [], []
         for number, part in enumerate(self.committed.parts):
             some, newest = self._in_time(part, sort=True)
@@ -188,13 +196,20 @@ class MatchReader:
             rows = order[first:last]
             chosen = zip(part_of[rows].tolist(), rows.tolist(), strict=True)
             several = self._found(everything, [(self.committed.parts[number], row) for number, row in chosen])
+            several = several if all_ever else [item for item in several if self._holds(item)]
             several.sort(key=lambda item: (item.ts, item.query.name, item.id, item.match.batch))
             # A query that starts with what is held, was dropped and is registered again has some matches again.
             owner: dict[str, int] = {}
             yield from (item for item in several if owner.setdefault(item.id, item.query.query) == item.query.query)
 
     def by_commit(self, begin: Cursor) -> Iterator[FoundMatch]:
-        """List matches behind a cursor, in the order of batches, documents, queries and nodes."""
+        """List matches behind a cursor, in the order of batches, documents, queries and nodes.
+
+        A match that was taken back comes once more, with the reason.
+        """
+        return merge(self._came(begin), self._went(begin), key=_commit_key)
+
+    def _came(self, begin: Cursor) -> Iterator[FoundMatch]:
         for part in self.committed.parts:
             several, _ = self._in_time(part, sort=False)
             keys = [batches_of(several.origin), *several.docs.T]
@@ -212,6 +227,46 @@ class MatchReader:
                 for item in sorted(found, key=_commit_key):
                     if item.cursor.is_behind(begin):
                         yield item
+
+    def _went(self, begin: Cursor) -> Iterator[FoundMatch]:
+        """List matches that were taken back behind a cursor."""
+        rows = [row for several in self._retractions().values() for row in several if row.batch >= begin.batch]
+        for _, of_batch in groupby(sorted(rows, key=lambda row: row.batch), key=lambda row: row.batch):
+            found = [item for row in of_batch for item in self._taken_back(row)]
+            for item in sorted(found, key=_commit_key):
+                if item.cursor.is_behind(begin):
+                    yield item
+
+    def _retractions(self) -> Mapping[tuple[tuple[int, ...], tuple[int, ...]], list[Retracted]]:
+        if self._retracted is None:
+            self._retracted = {}
+            if self.committed.retracts:
+                groups = None if self._groups is None else sorted(self._groups)
+                with self._home.catalog.read() as connection:
+                    for row in read_retractions(connection, groups):
+                        if row.batch <= self.committed.last:
+                            self._retracted.setdefault((row.docids, row.nodes), []).append(row)
+        return self._retracted
+
+    def _holds(self, item: FoundMatch) -> bool:
+        """Tell whether no later batch has taken a match back."""
+        return not any(
+            row.batch > item.match.batch and row.gid in item.query.groups and row.place < item.query.docid_until
+            for row in self._retractions().get((item.match.docids, item.match.nodes), ())
+        )
+
+    def _taken_back(self, row: Retracted) -> Iterator[FoundMatch]:
+        """Give a match that was taken back once for each query that had it."""
+        match = StoredMatch(row.docids, row.nodes, (), frozenset((row.gid,)), None, row.later, row.batch)
+        if self._asked is None:
+            self._read_subscribers([match])
+        why = Retraction(row.because, None if row.channel is None or row.id is None else (row.channel, row.id))
+        for item in self._seen(match, members_of(self._home, set(row.docids))):
+            times = [member.event.ts for member in item.members]
+            in_time = self._times.admit(np.array([min(times)]), np.array([item.ts]))[0]
+            kept = all(e.ts >= self.committed.kept.get(e.channel, e.ts) for e, _ in item.members)
+            if row.place < item.query.docid_until and in_time and kept:
+                yield item._replace(retracted=why)
 
     def of_documents(self, batch: int, path: str, wanted: Collection[tuple[int, ...]]) -> list[FoundMatch]:
         """Find the matches of some combinations of documents in a batch's results at ``path``."""
@@ -284,11 +339,14 @@ class MatchReader:
             meanings = self._meanings_of(part).of(origin, int(combinations.number[row]))
             stored += (StoredMatch(docids, *meaning, batch_of(origin)) for meaning in meanings)
         if self._asked is None:
-            new = {gid for match in stored for gid in match.groups} - self._subscribers.keys()
-            self._subscribers.update((gid, []) for gid in new)
-            self._note([info for info in of_groups(self._home.catalog, new) if new.intersection(info.groups)], new)
+            self._read_subscribers(stored)
         members = members_of(self._home, {docid for match in stored for docid in match.docids})
         return [item for match in stored for item in self._seen(match, members)]
+
+    def _read_subscribers(self, stored: Sequence[StoredMatch]) -> None:
+        new = {gid for match in stored for gid in match.groups} - self._subscribers.keys()
+        self._subscribers.update((gid, []) for gid in new)
+        self._note([info for info in of_groups(self._home.catalog, new) if new.intersection(info.groups)], new)
 
     def _note(self, queries: Sequence[QueryInfo], groups: frozenset[int] | set[int] | None = None) -> None:
         for info in queries:

@@ -21,7 +21,7 @@ from xscl.answers.match_cursors import Cursor, parse_cursor, refuse_ahead
 from xscl.answers.match_listing import built_matches
 from xscl.answers.match_reader import FoundMatch, MatchReader, Times, named_queries
 from xscl.base.types import Match
-from xscl.catalog.tables import BATCHES
+from xscl.catalog.tables import BATCHES, HAS_CHANGES
 from xscl.store.home import Home
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ __all__ = ["MatchSource"]
 _COLUMNS = (
     "match string, query string, ts timestamp, ts_min timestamp, ts_max timestamp, channels array<string>, "
     "ids array<string>, times array<timestamp>, nodes map<string, string>, values map<string, string>, "
-    "document string, replaces string, cursor string"
+    "document string, replaces string, cursor string, retracted string"
 )
 _PARTS = 64
 """Tasks of a micro-batch, at most."""
@@ -53,7 +53,7 @@ class MatchSource(HomeSource):
         return "xscl-matches"
 
     def schema(self) -> str:
-        """Columns as DDL; those of ``Engine.matches_df`` and the cursor."""
+        """Columns as DDL; those of ``Engine.matches_df``, the cursor, and why a match no longer holds."""
         self.check()
         with self.home() as home:
             if self.query is not None:
@@ -179,7 +179,7 @@ def _batches(home: Home, begin: Cursor, end: Cursor) -> list[int]:
     """Return the batches with matches that lie between two cursors, in part or as a whole."""
     batch = BATCHES.c.batch
     between = batch >= begin.batch, (batch <= end.batch if end.docids else batch < end.batch)
-    statement = sa.select(batch).where(BATCHES.c.matches > 0, *between).order_by(batch)
+    statement = sa.select(batch).where(HAS_CHANGES, *between).order_by(batch)
     with home.catalog.read() as connection:
         return list(connection.scalars(statement))
 
@@ -210,4 +210,5 @@ def _row(match: Match) -> dict[str, object]:
         "document": match.document,
         "replaces": match.replaces,
         "cursor": match.cursor,
+        "retracted": None if match.retracted is None else match.retracted.because,
     }

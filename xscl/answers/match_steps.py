@@ -25,7 +25,15 @@ from xscl.catalog.tables import NEVER
 from xscl.templates.results import batch_sql
 from xscl.templates.template import Template
 
-__all__ = ["count_steps", "match_steps", "member_steps", "output_steps", "rout_steps"]
+__all__ = [
+    "all_match_steps",
+    "change_steps",
+    "count_steps",
+    "match_steps",
+    "member_steps",
+    "output_steps",
+    "rout_steps",
+]
 
 _SEEN = "m.first > c.after and m.last < c.docid_until"
 """Condition under which a query (``c``) sees all members of a combination (``m``)."""
@@ -41,7 +49,48 @@ def match_steps(needs: Needs) -> list[Step]:
 
     A column that costs something and is not asked for is NULL.
     """
-    return chained([*_found_matches(needs), step("matches", "Matches of each query.", _MATCHES, _select(_MATCHES))])
+    about = "Matches of each query that hold."
+    return chained([*_found_matches(needs), step("matches", about, _MATCHES, _select(_MATCHES))])
+
+
+def all_match_steps(needs: Needs) -> list[Step]:
+    """Define the relation ``matches_all``: as ``matches``, with those that were taken back."""
+    about = "Matches of each query, also those that were taken back."
+    found = _found_matches(replace(needs, retracted=False))
+    return chained([*found, step("matches_all", about, _MATCHES, _select(_MATCHES))])
+
+
+def change_steps(needs: Needs) -> list[Step]:
+    """Define the relation ``changes``: matches that came, and matches that were taken back."""
+    came = "admitted" if needs.timed else "found"
+    needs = replace(needs, members=True, replaces=False, repeats=False, retracted=True)
+    return chained(
+        [
+            *_found_matches(needs),
+            step(
+                "told",
+                "Matches by the batch that found them, and by the batch that took them back.",
+                "match qid kind because channel id batch",
+                f"""
+                select match, qid, 'insert' as kind, cast(null as string) as because, cast(null as string) as channel,
+                       cast(null as string) as id, batch from {came}
+                union all
+                select match, qid, 'retract', because, channel, id, batch
+                from retracted r left semi join {came} f
+                  on f.match = r.match and f.query = r.query and f.batch < r.batch
+                """,
+            ),
+            step(
+                "changes",
+                "The same, with the last place of each batch.",
+                "match qid kind because channel id batch place",
+                """
+                select t.match, t.qid, t.kind, t.because, t.channel, t.id, t.batch, b.last as place
+                from told t join xscl_batches b on b.batch = t.batch
+                """,
+            ),
+        ]
+    )
 
 
 def member_steps(needs: Needs) -> list[Step]:
@@ -231,7 +280,12 @@ def _found_matches(needs: Needs) -> list[Step | None]:
         *combinations(needs),
         *_classes(_group_rows("xscl_results", "match")),
         *_found(needs),
-        *(_replacements("admitted" if needs.timed else "found") if needs.replaces else ()),
+        *(_holding("admitted" if needs.timed else "found") if needs.retracted else ()),
+        *(
+            _replacements("holding" if needs.retracted else "admitted" if needs.timed else "found")
+            if needs.replaces
+            else ()
+        ),
         step(
             "first_found",
             "Each match with the first batch that found it.",
@@ -339,6 +393,34 @@ def _found(needs: Needs) -> list[Step | None]:
         )
         if needs.timed
         else None,
+    ]
+
+
+def _holding(found: str) -> list[Step]:
+    return [
+        step(
+            "retracted",
+            # As ``match_reader.MatchReader``.
+            "Matches that were taken back, once for each query that may have had them.",
+            "match query qid because channel id batch",
+            """
+            select substring(sha2(concat(q.digest, r.members, r.nodes), 256), 1, 32) as match, q.query, q.qid,
+                   r.because, r.channel, r.id, r.batch
+            from xscl_retractions r join subscribers q on q.gid = r.gid
+              and r.batch >= q.since and r.batch <= q.ended
+              and r.first > q.after and r.last < q.docid_until and r.place < q.docid_until
+            """,
+        ),
+        step(
+            "holding",
+            "Matches that no later batch has taken back.",
+            _FOUND,
+            f"""
+            select {commas(_FOUND)}
+            from {found} f left anti join retracted r
+              on r.match = f.match and r.query = f.query and r.batch > f.batch
+            """,
+        ),
     ]
 
 

@@ -73,7 +73,9 @@ def latest_matches(home: Home, query: str | None, limit: int, written: Callable[
     while batches:
         begin = batches[min(size, len(batches)) - 1]
         listing = list_matches(home, Listing(query=query, after=str(Cursor(begin)), limit=_READ))
-        found = [match for match in listing]  # noqa: C416 - list() would count them first
+        told = [match for match in listing]  # noqa: C416 - list() would count them first
+        gone = {match.id for match in told if match.retracted is not None}
+        found = [match for match in told if match.id not in gone]
         if len(found) >= limit or size >= len(batches):
             break
         size *= 2

@@ -41,6 +41,7 @@ RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
                 "pairs": "pairs of documents that agree in some edge",
                 "rout": "rows of R_out",
                 "matches": "stored matches, each with its set of groups",
+                "retracted": "matches that were taken back, each with its set of queries",
                 "published": "documents that queries published",
                 "links": "new rows of links of longer queries",
                 "jobs": "Spark jobs; NULL where Spark does not count them",
@@ -55,6 +56,16 @@ RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
                 "filled": "queries answered from what was held",
                 "replayed": "late events that were taken again",
                 "committed": "time of its commit, microseconds since 1970",
+            },
+        ),
+        "changes": (
+            "matches that came, and matches that were taken back",
+            {
+                "kind": "insert or retract",
+                "because": "late, edited, removed or replayed; NULL: it came",
+                "channel": "channel of the event that took it back",
+                "id": "id of that event",
+                "place": "last place of the intake order in that batch",
             },
         ),
         "channels": (
@@ -131,7 +142,20 @@ RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
             {"block": "block of the query, from 0"},
         ),
         "matches": (
-            "matches of each query",
+            "matches of each query that hold",
+            {
+                "ts_min": "event time of its oldest member, microseconds since 1970",
+                "ts_max": "event time of its newest member, microseconds since 1970",
+                "received_min": "time at which the first of its members came, microseconds since 1970",
+                "received_max": "time at which the last of its members came, microseconds since 1970",
+                "docids": "numbers of its documents, in block order",
+                "nodes": "places of its result nodes in their documents",
+                "replaces": "match over older versions that it replaces; NULL: none",
+                "batch": "batch that found it",
+            },
+        ),
+        "matches_all": (
+            "matches of each query, also those that were taken back",
             {
                 "ts_min": "event time of its oldest member, microseconds since 1970",
                 "ts_max": "event time of its newest member, microseconds since 1970",
@@ -161,6 +185,7 @@ RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
                 "filled": "batch that found those; NULL: none has",
                 "ended": "it has no matches of later batches; NULL: places tell",
                 "owner": "who registered it; empty: nobody said",
+                "level": "level of consistency of a query about absence; NULL: it is about none",
                 "suspended": "quota that ended it, in words; NULL: none did",
                 "released": "place where its suspension ended; NULL: it has not",
             },

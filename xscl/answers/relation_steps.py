@@ -8,7 +8,7 @@ from types import MappingProxyType
 from sqlalchemy import Table
 
 from xscl.answers.combination_steps import held_events
-from xscl.answers.match_steps import match_steps, member_steps, rout_steps
+from xscl.answers.match_steps import all_match_steps, change_steps, match_steps, member_steps, rout_steps
 from xscl.answers.sql_steps import Needs, Step, chained, step
 from xscl.base.docids import place_sql
 from xscl.catalog import tables
@@ -269,6 +269,7 @@ def _frontiers(_: Needs) -> list[Step]:
 _RELATIONS: Mapping[str, Callable[[Needs], list[Step]]] = MappingProxyType(
     {
         "batches": _of_table(tables.BATCHES, "Batches, and what each took.", "result_path"),
+        "changes": change_steps,
         "channels": _of_table(tables.CHANNELS, "Channels."),
         "events": _events,
         "feeds": _feeds,
@@ -278,6 +279,7 @@ _RELATIONS: Mapping[str, Callable[[Needs], list[Step]]] = MappingProxyType(
         "late": _of_table(tables.LATE, "Late events.", "number"),
         "match_members": member_steps,
         "matches": match_steps,
+        "matches_all": all_match_steps,
         "queries": _of_table(tables.QUERIES, "Queries, also dropped ones.", "names", "digest", "held_from"),
         "r_bin": _r_bin,
         "r_doc": _r_doc,

@@ -19,6 +19,7 @@ from xscl.base.errors import EngineError
 from xscl.catalog.groups import read_templates
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.memberships import member_names
+from xscl.catalog.retractions import has_retractions
 from xscl.catalog.suggestions import nearest
 from xscl.catalog.tables import CHANNELS, EVENT_IDS, QUERIES
 from xscl.store.event_spans import EVERYTHING
@@ -130,6 +131,7 @@ class HomeRelations:
         newer = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.version > 1).limit(1)
         by_time = sa.or_(QUERIES.c.ts_from.is_not(None), QUERIES.c.held_from.is_not(None))
         timed = sa.select(QUERIES.c.query).where(by_time).limit(1)
+        retracted = has_retractions(connection)
         held = sa.select(QUERIES.c.digest).where(QUERIES.c.history.is_not(None)).group_by(QUERIES.c.digest)
         return Needs(
             processed=read_last_places(connection)[0],
@@ -139,7 +141,8 @@ class HomeRelations:
             streams=streams,
             kept=bool(connection.scalar(sa.select(sa.func.count(CHANNELS.c.kept_from)))),
             timed=connection.scalar(timed) is not None,
-            repeats=connection.scalar(held.having(sa.func.count() > 1).limit(1)) is not None,
+            repeats=retracted or connection.scalar(held.having(sa.func.count() > 1).limit(1)) is not None,
+            retracted=retracted,
             facts="match_members" in relations and (named is None or not _OF_MEMBER.isdisjoint(named)),
             floors=not _OF_STATE.isdisjoint(relations) and held_state(self.home, connection).floors is not None,
         )

@@ -53,13 +53,16 @@ class Needs:
     """A query that starts with what is held was registered again, and so has some matches again."""
     facts: bool = False
     """The statement reads channels, ids or versions of members of matches, each by itself."""
+    retracted: bool = False
+    """Some matches were taken back."""
     floors: bool = False
     """Some rows of the join state are out of every query's reach."""
 
     @property
     def reads_events(self) -> bool:
         """Tell whether combinations of documents are not enough for matches."""
-        return self.members or self.replaces or self.kept or self.timed or self.repeats
+        several = self.replaces, self.kept, self.timed, self.repeats, self.retracted
+        return self.members or any(several)
 
 
 def step(name: str, about: str, columns: str, text: str) -> Step:

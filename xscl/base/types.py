@@ -22,6 +22,7 @@ __all__ = [
     "MatchSource",
     "QueryName",
     "QueryOutcome",
+    "Retraction",
     "Scalar",
     "format_time",
     "is_name",
@@ -104,6 +105,16 @@ class MatchSource:
 
 
 @dataclass(frozen=True, slots=True)
+class Retraction:
+    """Why a match no longer holds."""
+
+    because: str
+    """``late``, ``edited``, ``removed`` or ``replayed``."""
+    by: tuple[str, str] | None
+    """Channel and id of the event that did it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Match:
     """One answer of a query: documents that satisfy it together, and what it outputs."""
 
@@ -126,6 +137,8 @@ class Match:
     """The place right behind it in the order of commits."""
     source: MatchSource | None = field(default=None, repr=False, compare=False)
     """The members' documents; None of a match that was not listed."""
+    retracted: Retraction | None = None
+    """In the order of commits: the match of this id no longer holds, and why; None: it holds from here on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 * ``bindings``: Bindings of queries about absence: what the levels of a batch have found for their parts, by columns
 * ``absence``: Absence in a batch: wanted matches, less forbidden ones, as far as it is certain
+* ``absence_changes``: Changes of answers about absence in a batch: matches that come, and matches that are taken back
 * ``attempt``: An attempt at a batch: what it has found and written so far, until a transaction names it or it is
   discarded
 * ``backfill``: Answers from held events, for queries that see events from before them (docs/how-to/history.md)

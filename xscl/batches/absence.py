@@ -2,11 +2,9 @@
 
 Queries about absence are made of queries that are joined as all others (``language.absence``).  Behind the joins of a
 batch, matches of what is wanted become pending rows, and matches of what is forbidden kill some of them.  Rows whose
-time has passed are decided: those that live become matches of the query about absence, in the results of this batch.
-Rows that are left go into one file of the state, named in the batch's transaction.
-
-Queries of one group that were registered at different places see different documents.  A match that all of them have
-which see its members is stored under their group; any other is stored for each query that has it (``history``).
+time has passed are answered: those that live become matches of the query about absence, in the results of this batch.
+A row of a query that answers before it is certain stays, and a document that forbids it later takes the match back
+(``absence_changes``).  Rows that are left go into one file of the state, named in the batch's transaction.
 """
 
 from __future__ import annotations
@@ -27,20 +25,30 @@ import sqlalchemy as sa
 from xscl.base.docids import place_of
 from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
+from xscl.batches.absence_changes import Changes, Readers, changes_of, retraction_rows
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import Bindings, bindings
 from xscl.batches.settled import settled_times
 from xscl.catalog.groups import read_parts
+from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import add_state_files, remove_state_files, retire_files
-from xscl.catalog.tables import PARTS, QUERIES, in_parts
+from xscl.catalog.tables import PARTS, in_parts
 from xscl.language.absence import LATEST
 from xscl.spark.places import HERE, OnSpark, Place, slots_of
 from xscl.store.event_files import events_of
 from xscl.store.parquet import data_files
 from xscl.store.results import NO_DOC, Results
 from xscl.store.state_files import StateFile, facts_of_file
-from xscl.templates.absence import KILL_SCHEMA, PENDING_SCHEMA, Round, parted, subtracted
-from xscl.templates.results import Admitted, ClassRow, ResultColumns, origin_of
+from xscl.templates.absence import (
+    KILL_SCHEMA,
+    PENDING_SCHEMA,
+    Frontiers,
+    Round,
+    Subtracted,
+    parted,
+    subtracted,
+)
+from xscl.templates.results import ResultColumns, origin_of
 
 __all__ = ["Absences", "commit_absences", "decide_absences"]
 
@@ -48,8 +56,6 @@ _LEVEL = 255
 """Level of the origin of its classes, behind all levels that publish."""
 _ROW_SECONDS = 2e-6
 """Processor time for a pending row."""
-_CELLS = 4_000_000
-"""Decided rows times queries that are looked at together."""
 _TIMES = "docid", "ts", "late"
 _Int64s = npt.NDArray[np.int64]
 
@@ -63,6 +69,8 @@ class Absences:
     after: StateFile | None
     """File of those that are left."""
     counts: Counter[str] = field(default_factory=Counter)
+    retractions: tuple[dict[str, Any], ...] = ()
+    """Rows of table ``retractions``."""
     on_spark: bool = False
 
     @property
@@ -82,28 +90,51 @@ def decide_absences(batch: Attempt) -> Absences:
     with batch.home.catalog.read() as connection:
         wanted = {row.gid: row for row in _wanted(connection, work.pending.column("gid").to_pylist())}
         oldest = int(work.pending.column("came").to_numpy().min())
-        subscribers = _Subscribers(connection, wanted, oldest, span.last)
-    channels = {gid: [channel for channel, _ in json.loads(row.ends)] for gid, row in wanted.items()}
-    published = {} if batch.publisher is None else batch.publisher.newest
-    settled = settled_times(span, {name for names in channels.values() for name in names}, published)
+        readers = Readers(connection, wanted, oldest, span.last)
+    frontiers = _frontiers(batch, wanted)
     place: Place = HERE
     if batch.driver.prefers_spark(work.pending.num_rows * _ROW_SECONDS):
         place = OnSpark(batch.jobs.session, slots_of(batch.jobs.session()))
     step("batch.absence")
-    done = place.map(partial(subtracted, channels, settled, span.first, span.last), parted(work, place.slots))
-    decided, left = (pa.concat_tables(tables) for tables in zip(*done, strict=True))
+    done = place.map(partial(subtracted, frontiers, span.first, span.last), parted(work, place.slots))
     out = ResultColumns(origin_of(span.batch, _LEVEL), batch.home.root / batch.results / "absence")
-    _write_matches(out, decided, subscribers)
+    found = Changes()
+    for part in done:
+        found.add(changes_of(part, readers, span.first))
+    found.write(out)
     out.write()
     step("batch.decided")
-    kept = left.filter(pa.array(subscribers.may_see(left)))
-    same = not changed and not decided.num_rows and kept.num_rows == left.num_rows
+    left = pa.concat_tables([part.left for part in done])
+    kept = left.filter(pa.array(readers.may_see(left)))
+    same = not changed and not _touches(done) and kept.num_rows == left.num_rows
     after = _known(before, batch) if same else _written(batch, kept)
-    return Absences(before, after, out.counts, place is not HERE)
+    tables = () if batch.publisher is None else batch.publisher.tables
+    rows = retraction_rows(batch.home, span, found.retracted, tables)
+    return Absences(before, after, out.counts, tuple(rows), place is not HERE)
+
+
+def _frontiers(batch: Attempt, wanted: Mapping[int, Any]) -> dict[int, Frontiers]:
+    """Return where the rows of groups are answered and final."""
+    published = {} if batch.publisher is None else batch.publisher.newest
+    channels = {gid: [channel for channel, _ in json.loads(row.ends)] for gid, row in wanted.items()}
+    asked = {(name, each) for gid, names in channels.items() for name in names for each in (None, wanted[gid].blocking)}
+    settled = settled_times(batch.span, asked, published)
+    return {
+        gid: Frontiers(
+            [settled[name, wanted[gid].blocking] for name in names],
+            [settled[name, None] for name in names],
+        )
+        for gid, names in channels.items()
+    }
+
+
+def _touches(done: Sequence[Subtracted]) -> bool:
+    return any(part.touched.num_rows or part.hits.num_rows for part in done)
 
 
 def commit_absences(connection: sa.Connection, absences: Absences, now: int) -> None:
     """Name the rows that are left, in the transaction of the batch; ``now`` is in microseconds since the epoch."""
+    add_retractions(connection, absences.retractions)
     if not absences.changed:
         return
     if absences.before is not None:
@@ -180,6 +211,7 @@ def _pending(part: Bindings, ends_of: Any, times: Mapping[str, npt.NDArray[Any]]
     when = np.maximum(newest, ends.max(axis=1))
     columns = {
         "gid": part.groups,
+        "members": _keys(docs, docs[:, :0]),
         "key": _keys(docs, part.nodes),
         "docs": _lists(docs),
         "nodes": _lists(part.nodes[:, : docs.shape[1] + part.shown]).cast(pa.list_(pa.int32())),
@@ -189,6 +221,7 @@ def _pending(part: Bindings, ends_of: Any, times: Mapping[str, npt.NDArray[Any]]
         "came": place_of(docs).max(axis=1),
         "ends": _lists(ends),
         "killed": np.full(count, -1),
+        "answered": np.full(count, -1),
     }
     return pa.table(columns, schema=PENDING_SCHEMA)
 
@@ -196,7 +229,13 @@ def _pending(part: Bindings, ends_of: Any, times: Mapping[str, npt.NDArray[Any]]
 def _kills(part: Bindings) -> pa.Table:
     members, other = part.docs[:, :-1], part.docs[:, -1]
     own = np.delete(part.nodes, members.shape[1], axis=1)
-    columns = {"gid": part.groups, "key": _keys(members, own), "place": place_of(other)}
+    columns = {
+        "gid": part.groups,
+        "members": _keys(members, members[:, :0]),
+        "key": _keys(members, own),
+        "place": place_of(other),
+        "other": other,
+    }
     return pa.table(columns, schema=KILL_SCHEMA)
 
 
@@ -211,96 +250,6 @@ def _keys(docs: _Int64s, nodes: _Int64s) -> pa.Array:
 def _lists(rows: _Int64s) -> pa.Array:
     offsets = pa.array(np.arange(len(rows) + 1, dtype=np.int32) * rows.shape[1])
     return pa.ListArray.from_arrays(offsets, pa.array(rows.reshape(-1)))
-
-
-# -- who sees it ---------------------------------------------------------------------------------------------------
-
-
-class _Subscribers:
-    """Queries of groups about absence that may see pending rows, dropped ones included."""
-
-    def __init__(self, connection: sa.Connection, groups: Collection[int], oldest: int, last: int) -> None:
-        """Read the queries that were live at the place ``oldest`` or came later; ``last`` is the batch's last place."""
-        self._of: dict[int, tuple[_Int64s, _Int64s, _Int64s]] = {}
-        """Place after which each sees members, where it ended, and its number, by group."""
-        self._newest: dict[int, int] = {}
-        """The greatest place after which one that goes on sees members."""
-        columns = QUERIES.c.gid, QUERIES.c.sees_from, QUERIES.c.docid_until, QUERIES.c.query
-        found: dict[int, list[tuple[int, int, int]]] = {}
-        for some in in_parts(sorted(groups)):
-            live = QUERIES.c.gid.in_(some), QUERIES.c.docid_until > oldest
-            for gid, *rest in connection.execute(sa.select(*columns).where(*live)):
-                found.setdefault(gid, []).append(tuple(rest))
-        for gid, rows in found.items():
-            starts, ends, numbers = (np.array(column, np.int64) for column in zip(*rows, strict=True))
-            self._of[gid] = starts, ends, numbers
-            if (ends > last).any():
-                self._newest[gid] = int(starts[ends > last].max())
-
-    def groups(self, rows: pa.Table) -> dict[int, tuple[int, ...]]:
-        """Return the group of decided rows, or the numbers of the queries that have the match; by number of the row.
-
-        Rows that no query has are left out.
-        """
-        docs = rows.column("docs").combine_chunks()
-        places, starts = place_of(docs.values.to_numpy()), docs.offsets.to_numpy()
-        places, starts = places[starts[0] : starts[-1]], starts[:-1] - starts[0]
-        first, last = np.minimum.reduceat(places, starts), np.maximum.reduceat(places, starts)
-        killed, decided = rows.column("killed").to_numpy(), rows.column("decided").to_numpy()
-        of, found = rows.column("gid").to_numpy(), dict[int, tuple[int, ...]]()
-        for gid in set(np.unique(of).tolist()) & self._of.keys():
-            begins, ends, numbers = self._of[gid]
-            mine = np.flatnonzero(of == gid)
-            # Rows against queries, some at a time.
-            for some in np.array_split(mine, 1 + len(mine) * len(begins) // _CELLS):
-                sees = (begins < first[some, None]) & (last[some, None] < ends)
-                has = sees & (killed[some, None] <= begins) & (decided[some, None] < ends)
-                whole = (has == sees).all(axis=1)
-                for place in np.flatnonzero(has.any(axis=1)).tolist():
-                    alone = (-number for number in numbers[has[place]].tolist())
-                    found[int(some[place])] = (gid,) if whole[place] else tuple(alone)
-        return found
-
-    def may_see(self, left: pa.Table) -> npt.NDArray[np.bool_]:
-        """Tell for which rows a query is left that no forbidden document keeps from them."""
-        groups, killed = left.column("gid").to_numpy(), left.column("killed").to_numpy()
-        found = np.zeros(len(groups), dtype=np.bool_)
-        for gid in np.unique(groups).tolist():
-            if gid in self._newest:
-                mine = groups == gid
-                found[mine] = killed[mine] <= self._newest[gid]
-        return found
-
-
-def _write_matches(out: ResultColumns, decided: pa.Table, subscribers: _Subscribers) -> None:
-    """Write decided rows that live as matches; bindings that make one match are one."""
-    if not decided.num_rows:
-        return
-    groups_of = subscribers.groups(decided)
-    found: dict[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[set[int], tuple[int, ...], int]] = {}
-    rows = decided.take(pa.array(list(groups_of), pa.int64())).to_pylist()
-    for row, whose in zip(rows, groups_of.values(), strict=True):
-        key = row["gid"], tuple(row["docs"]), tuple(row["nodes"])
-        witness = tuple(row["witness"])
-        known = found.get(key, (set(), witness, row["later"]))
-        found[key] = known[0] | {*whose}, min(known[1], witness), known[2]
-    classes: dict[tuple[object, ...], int] = {}
-    docs: dict[int, list[tuple[int, ...]]] = {}
-    for (gid, members, nodes), (groups, witness, later) in sorted(found.items(), key=lambda item: item[0]):
-        # Whoever sees a match by the group has it, whichever binding made it.
-        of = (gid,) if gid in groups else tuple(sorted(groups))
-        meant = of, nodes, witness, later, len(members)
-        if meant not in classes:
-            by = Admitted(of, (1,) * len(of))
-            classes[meant] = out.add_class([ClassRow("match", 0, nodes, witness, by, later=later or None)])
-        docs.setdefault(classes[meant], []).append(members)
-    for number, members_of in docs.items():
-        of_class = np.array(members_of, dtype=np.int64)
-        which = np.full(len(of_class), number, dtype=np.int32)
-        if of_class.shape[1] == 1:
-            out.add_pairs(of_class[:, 0], np.full(len(of_class), NO_DOC), which)
-        else:
-            out.add_combinations(of_class, which)
 
 
 # -- what is left --------------------------------------------------------------------------------------------------

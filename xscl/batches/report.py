@@ -30,6 +30,8 @@ class BatchReport:
     """Rows of R_out, each with its set of groups."""
     matches: int = 0
     """Matches, each with its set of groups."""
+    retracted: int = 0
+    """Matches that were taken back."""
     published: int = 0
     """Documents that queries published."""
     links: int = 0
@@ -78,6 +80,7 @@ def report_of(
         pairs=counts["pairs"],
         rout=counts["rout"],
         matches=counts["match"],
+        retracted=len(absences.retractions),
         published=0 if batch.publisher is None else batch.publisher.count,
         links=counts["link"],
         jobs=batch.jobs.count(),

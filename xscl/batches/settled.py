@@ -27,21 +27,25 @@ _Steps = tuple[Int64s, Int64s]
 """Places, ascending, and a time at each."""
 
 
-def settled_times(span: BatchRange, channels: Collection[str], published: Mapping[str, int]) -> dict[str, Settled]:
-    """Return how far the times of some channels are settled at the places of a batch.
+def settled_times(
+    span: BatchRange, asked: Collection[tuple[str, int | None]], published: Mapping[str, int]
+) -> dict[tuple[str, int | None], Settled]:
+    """Return how far the times of some channels are settled, or their clocks have come, at the places of a batch.
 
     Args:
         span: the batch.
-        channels: names of channels.
+        asked: channels, each with a distance behind its clock that is far enough; None: its lateness is.  With the
+            distance 0 the time that the clock shows is reached; with others a time is when the clock is beyond.
         published: greatest time of the documents that the batch published to each channel.
     """
-    reader = _Reader(span, published)
-    return {name: reader.settled(name) for name in channels}
+    readers = {blocking: _Reader(span, published, blocking) for _, blocking in asked}
+    return {(name, blocking): readers[blocking].settled(name) for name, blocking in asked}
 
 
 class _Reader:
-    def __init__(self, span: BatchRange, published: Mapping[str, int]) -> None:
+    def __init__(self, span: BatchRange, published: Mapping[str, int], blocking: int | None) -> None:
         self.span = span
+        self.blocking = blocking
         self.published = published
         self.clocks = span.clocks.clocks()
         self._known: dict[str, Settled] = {}
@@ -64,17 +68,25 @@ class _Reader:
         if channel is None:
             return Settled(_NEVER, np.zeros(0, np.int64), np.zeros(0, np.int64))
         before, steps = _NEVER, list[_Steps]()
-        if channel.lateness is not None and self.span.last >= clocks.settled[name]:
+        behind = self._behind(channel)
+        if behind is not None:
             shown = [time for time in (self.clocks.shown(channel), clocks.published[name]) if time is not None]
-            before = max(shown) - channel.lateness if shown else _NEVER
-            steps += [(places, times - channel.lateness) for places, times in self._shown(channel)]
+            before = max(shown) - behind if shown else _NEVER
+            steps += [(places, times - behind) for places, times in self._shown(channel)]
             if name in self.published:
-                steps.append(_step(self.span.last, self.published[name] - channel.lateness))
+                steps.append(_step(self.span.last, self.published[name] - behind))
         if feeders is None:
             beaten = clocks.beaten[name]
             before = before if beaten is None else max(before, beaten + 1)
             steps += [_step(place, time + 1) for place, of, time in self.span.beats if of == name]
         return _growing(before, steps)
+
+    def _behind(self, channel: ChannelInfo) -> int | None:
+        """Return how far times must be behind the channel's clock; None: the clock says nothing of them."""
+        found = [] if self.blocking is None else [self.blocking or -1]
+        if channel.lateness is not None and self.span.last >= self.span.clocks.settled[channel.name]:
+            found.append(channel.lateness)
+        return min(found, default=None)
 
     def _shown(self, channel: ChannelInfo) -> Iterator[_Steps]:
         """Yield places and times that move what a channel's clock shows."""

@@ -24,6 +24,7 @@
 * ``read_only``: Reading a SQLite database that this process may not write
 * ``records``: Records of the catalogue: channels, streams and queries as its rows have them
 * ``retained_from``: The times from which on the events of channels are held and kept, as of the last commit
+* ``retractions``: Matches that were taken back: the one module that writes table ``retractions``
 * ``source_offsets``: Offsets up to which growing inputs were ingested; written in the transaction of their events
 * ``state_files``: Files of the home that batches name and retire
 * ``stored_json``: JSON in columns of the catalogue: types of its values, and reading it

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.counters import SUMMED
-from xscl.catalog.tables import BATCHES
+from xscl.catalog.tables import BATCHES, HAS_CHANGES
 
 __all__ = [
     "add_batch",
@@ -22,7 +22,7 @@ __all__ = [
     "trim_batches",
 ]
 
-_COUNTS = ("first", "last", "events", "witnesses", "pairs", "rout", "matches", "published", "links")
+_COUNTS = ("first", "last", "events", "witnesses", "pairs", "rout", "matches", "retracted", "published", "links")
 
 
 def newest_batch(connection: Connection) -> int:
@@ -31,9 +31,9 @@ def newest_batch(connection: Connection) -> int:
 
 
 def batches_with_matches(connection: Connection, first: int) -> tuple[int, int | None]:
-    """Count the batches from a number on that have matches; return the time of the first one's commit, too."""
+    """Count the batches from a number on in which matches came or went; return the time of the first one's commit."""
     found = sa.select(sa.func.count(), sa.func.min(BATCHES.c.committed))
-    count, since = connection.execute(found.where(BATCHES.c.batch >= first, BATCHES.c.matches > 0)).one()
+    count, since = connection.execute(found.where(BATCHES.c.batch >= first, HAS_CHANGES)).one()
     return count, since
 
 

@@ -91,6 +91,8 @@ class QueryInfo:
     """Quota that ended it, in words; None: none did."""
     released: int | None = None
     """Place at which its suspension ended, by resuming or dropping it; None: it has not."""
+    level: str | None = None
+    """Level of consistency of a query about absence; None: it is about none."""
 
     @property
     def groups(self) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from xscl.base.errors import CatalogError
-from xscl.catalog.tables import CHANNELS, FEEDS, GROUPS, GUARDS, MEMBERSHIPS, QUERIES, SOURCES, TEMPLATES
+from xscl.catalog.tables import CHANNELS, FEEDS, GROUPS, GUARDS, MEMBERSHIPS, QUERIES, RETRACTIONS, SOURCES, TEMPLATES
 
 __all__ = ["JSON_COLUMNS", "read_stored", "wrong_json"]
 
@@ -41,6 +41,7 @@ JSON_COLUMNS: Mapping[sa.Column[Any], _Kind] = {
     QUERIES.c.namespaces: _Kind(dict, str),
     QUERIES.c.names: _Kind(dict, list, frozenset({"meta", "results", "result_blocks", "joined"})),
     QUERIES.c.held_from: _Kind(dict, int),
+    RETRACTIONS.c.docs: _Kind(list, int),
     MEMBERSHIPS.c.streams: _Kind(list, int),
     FEEDS.c.outline: _Kind(dict, str),
     FEEDS.c.hints: _Kind(dict, (int, list)),

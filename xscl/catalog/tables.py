@@ -22,6 +22,7 @@ __all__ = [
     "FLUSHES",
     "GROUPS",
     "GUARDS",
+    "HAS_CHANGES",
     "HEARTBEATS",
     "HOME",
     "HOSTS",
@@ -41,6 +42,7 @@ __all__ = [
     "QUERIES",
     "QUOTAS",
     "REJECTED",
+    "RETRACTIONS",
     "ROW_RANGES",
     "SCHEMA_VERSION",
     "SOURCES",
@@ -158,6 +160,8 @@ PARTS = Table(
     _needed("part", Integer, "the group that finds it"),
     Column("ends", Text, comment="JSON, of what is wanted: channels, and when the time of what is forbidden ends"),
     Column("shown", Integer, comment="of what is wanted: how many of its nodes make a match"),
+    Column("blocking", BigInteger, comment="of what is wanted: answers are so far behind clocks; NULL: the lateness"),
+    Column("memory", BigInteger, comment="of what is wanted: how long answers are corrected; NULL: the lateness"),
     sa.Index("parts_part", "part"),
 )
 QUERIES = Table(
@@ -183,6 +187,7 @@ QUERIES = Table(
     Column("held_from", Text, comment="JSON: by channel, the least event time of events from before it; NULL: any"),
     Column("ended", BigInteger, comment="it has no matches of later batches; NULL: places tell"),
     _needed("owner", _NAME, "who registered it; '': nobody said", ""),
+    Column("level", String, comment="level of consistency of a query about absence; NULL: it is about none"),
     Column("suspended", Text, comment="the quota that ended it, in words; NULL: none did"),
     Column("released", BigInteger, comment="where its suspension ended, by resuming or dropping it; NULL: it has not"),
     # Live names are unique, because all of them have the same end.
@@ -366,6 +371,7 @@ BATCHES = Table(
     _needed("pairs", BigInteger),
     _needed("rout", BigInteger),
     _needed("matches", BigInteger),
+    _count("retracted", "matches that were taken back, each with its set of queries"),
     _count("published", "documents that queries published"),
     _count("links", "rows of links of longer queries"),
     Column("jobs", Integer, comment="Spark jobs as Spark counts them; NULL where it does not"),
@@ -382,6 +388,27 @@ BATCHES = Table(
     Column("result_path", String),
     _needed("committed", BigInteger, "microseconds since the epoch"),
 )
+RETRACTIONS = Table(
+    "retractions",
+    METADATA,
+    Column("number", Integer, primary_key=True),
+    _needed("batch", BigInteger, "the batch that took the match back"),
+    _needed("gid", Integer, "the group that had it, or one query of a group: less than 0"),
+    _needed("docs", Text, "its documents: a JSON list"),
+    _needed("nodes", Text, "its nodes: numbers between commas"),
+    _needed("members", Text, "digests of its members, as in ids of matches"),
+    _needed("first", BigInteger, "least place of a member"),
+    _needed("last", BigInteger, "greatest place of a member"),
+    _count("later", "time from its newest member to it, microseconds"),
+    _needed("place", BigInteger, "a query that was dropped before this place keeps it"),
+    _needed("because", String, "late, edited, removed or replayed"),
+    Column("channel", String, comment="channel of the event that did it"),
+    Column("id", String, comment="id of that event"),
+    sa.Index("retractions_batch", "batch"),
+    sa.Index("retractions_group", "gid"),
+)
+HAS_CHANGES = sa.or_(BATCHES.c.matches > 0, BATCHES.c.retracted > 0)
+"""Condition that matches came or went in a batch."""
 STATE_FILES = Table(
     "state_files",
     METADATA,

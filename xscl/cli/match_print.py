@@ -68,7 +68,7 @@ def print_matches(found: Iterable[Match], format_: MatchFormat, *, cursors: bool
     if format_ is MatchFormat.table:
         return print_rows(map(_short, found), ["match", "query", "ts", "events", "values"], Format.table)
     rows = (match_json(match, cursor=cursors) for match in found)
-    more = ["replaces", "cursor"] if cursors else ["replaces"]
+    more = ["replaces", "retract", "because", "cursor"] if cursors else ["replaces"]
     columns = ["match", "query", "ts", "events", "nodes", "values", "document", *more]
     return print_rows(rows, columns, Format(format_.value))
 
@@ -89,6 +89,9 @@ def _card(match: Match, first: bool) -> None:
     if not first:
         show("")
     show(f"{match.query}  {format_time(match.ts)}  {match.id[:12]}", style="bold")
+    if match.retracted is not None:
+        show(f"    holds no longer: {_why(match)}")
+        return
     for line in member_lines(match):
         show(f"  {line}")
     for line in value_lines(match):
@@ -99,8 +102,16 @@ def _card(match: Match, first: bool) -> None:
         show(f"    replaces {match.replaces[:12]}")
 
 
+def _why(match: Match) -> str:
+    """Say why a match was taken back."""
+    assert match.retracted is not None
+    by = match.retracted.by
+    return match.retracted.because + ("" if by is None else f", by {by[0]}:{by[1]}")
+
+
 def _document(match: Match, first: bool) -> None:
-    give(match.document)
+    if match.retracted is None:
+        give(match.document)
 
 
 def _short(match: Match) -> dict[str, object]:
@@ -112,5 +123,5 @@ def _short(match: Match) -> dict[str, object]:
         "query": match.query,
         "ts": format_time(match.ts),
         "events": "  ".join(f"{event.channel}:{event.id}" for event in match.events),
-        "values": "  ".join(map(cut, value_lines(match))),
+        "values": "  ".join(map(cut, value_lines(match))) if match.retracted is None else f"no more: {_why(match)}",
     }

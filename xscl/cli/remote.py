@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from xscl.base.terminal import give, show
-from xscl.base.types import Match, MatchCounts, MatchEvent, MatchSource, QueryName, QueryOutcome, format_time
+from xscl.base.types import Match, MatchCounts, MatchEvent, MatchSource, QueryName, QueryOutcome, Retraction, format_time
 from xscl.cli.client import Client, error_of, quoted
 from xscl.cli.options import one_line, say
 from xscl.cli.printing import Format, print_rows
@@ -151,11 +151,17 @@ def remote_match(client: Client, match: str) -> Match:
 def _match(line: Mapping[str, Any]) -> Match:
     source = line["source"]
     times = zip(line["events"], line["times_us"], strict=True)
+    events = tuple(MatchEvent(event["channel"], event["id"], ts) for event, ts in times)
+    if "retract" in line:
+        by = line.get("by")
+        why = Retraction(line["because"], None if by is None else (by["channel"], by["id"]))
+        cursor = line["cursor"]
+        return Match(line["retract"], line["query"], line["ts_us"], events, {}, {}, "", cursor=cursor, retracted=why)
     return Match(
         line["match"],
         line["query"],
         line["ts_us"],
-        tuple(MatchEvent(event["channel"], event["id"], ts) for event, ts in times),
+        events,
         line["nodes"],
         line["values"],
         line["document"],

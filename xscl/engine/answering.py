@@ -45,6 +45,31 @@ class Answering(OpenedHome):
         """
         return list_matches(self.home, listing, **({} if query is None else {"query": query}), **given)
 
+    def changes(self, query: str | None = None, *, after: str = "start", limit: int | None = None) -> MatchListing:
+        """Return what came and went behind a cursor, in the order in which it was committed.
+
+        A match with ``retracted`` says that the match of its id no longer holds, and why.  Applied in their order, the
+        changes give the matches that hold::
+
+            listing = engine.changes(after=cursor)
+            for match in listing:
+                if match.retracted is None:
+                    table[match.id] = match
+                else:
+                    del table[match.id]
+            cursor = listing.cursor
+
+        Args:
+            query: only of the query of this name, also if it was dropped.
+            after: cursor of a match or of a listing; ``start`` is before everything.
+            limit: number of changes at most.
+
+        Raises:
+            CatalogError: there was never a query of that name.
+            EngineError: ``XSCL_BAD_CURSOR``.
+        """
+        return list_matches(self.home, query=query, after=after, limit=limit)
+
     def count_matches(
         self,
         query: str | None = None,

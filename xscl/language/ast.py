@@ -23,8 +23,10 @@ __all__ = [
     "DropQuery",
     "FunctionOperand",
     "Join",
+    "Level",
     "Linear",
     "Literal_",
+    "MIDDLE",
     "Negation",
     "Not",
     "Or",
@@ -32,6 +34,7 @@ __all__ = [
     "Query",
     "RelPath",
     "RelativeWindow",
+    "STRONG",
     "Select",
     "SelectItem",
     "Statement",
@@ -297,6 +300,23 @@ Select = tuple[SelectItem, ...] | Constructor | None
 
 
 @dataclass(frozen=True, slots=True)
+class Level:
+    """Level of consistency of answers that are no joins, by two distances from a channel's clock in microseconds.
+
+    None is the channel's lateness, beyond which no event is in time.
+    """
+
+    blocking: int | None
+    """Distance behind the clock up to which it answers."""
+    memory: int | None
+    """Distance behind the clock up to which events are in time, and answers are corrected."""
+
+
+STRONG = Level(None, None)
+MIDDLE = Level(0, None)
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A query; ``select`` is None for ``*`` and for none."""
 
@@ -306,6 +326,8 @@ class Query:
     starting: str = "NOW"
     negations: tuple[Negation, ...] = ()
     """Documents that must not be there, besides those of the source."""
+    level: Level | None = None
+    """Level of consistency; None: the channels that it reads tell."""
     span: Span = _span()
     publish_span: Span = _span()
 

@@ -17,7 +17,7 @@ from xscl.language.absence import End, absence_parts
 from xscl.language.block_plans import BlockPlan, check_size, edges_around, guards_and_facts, path_to, with_ancestors
 from xscl.language.column_types import BlockColumns, final_steps
 from xscl.language.facts import ChannelFacts
-from xscl.language.format import format_query
+from xscl.language.format import format_level, format_query
 from xscl.language.guards import Lifted, lift
 from xscl.language.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
 from xscl.language.selection import prepare_select
@@ -33,7 +33,7 @@ from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import Definition
 from xscl.xpath.states import spec_digests
 
-__all__ = ["CompiledAbsence", "CompiledPart", "CompiledQuery", "compile_normal", "compile_query"]
+__all__ = ["CompiledAbsence", "CompiledPart", "CompiledQuery", "at_level", "compile_normal", "compile_query"]
 
 _KINDS: Mapping[str, EdgeKind] = {"=": "EQ", "!=": "NE"}
 
@@ -94,6 +94,8 @@ class CompiledQuery:
     """Blocks, from which all but guards and facts is made."""
     absence: CompiledAbsence | None = None
     """Parts of a query about absence; all else is said of the members that are there."""
+    level: ast.Level | None = None
+    """Level of consistency of a query about absence; None: its channels tell."""
 
     @property
     def read(self) -> frozenset[str]:
@@ -154,7 +156,16 @@ def _compiled_absence(
     absence = CompiledAbsence(wanted, tuple(forbidden), ends, parts.shown)
     keys = tuple(part.compiled.group.key for part in absence.parts)
     group = replace(whole.group, absence=(*keys, repr(ends), str(parts.shown)))
-    return replace(whole, group=group, absence=absence)
+    compiled = replace(whole, group=group, absence=absence)
+    return compiled if query.level is None else at_level(compiled, query.level)
+
+
+def at_level(compiled: CompiledQuery, level: ast.Level) -> CompiledQuery:
+    """Return a query about absence of a level; groups of different levels are different ones."""
+    if compiled.absence is None or compiled.level is not None:
+        return compiled
+    group = replace(compiled.group, absence=(*compiled.group.absence, format_level(level)))
+    return replace(compiled, group=group, level=level)
 
 
 def compile_normal(

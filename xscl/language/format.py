@@ -7,7 +7,7 @@ from fractions import Fraction
 from xscl.base.durations import format_duration
 from xscl.language import ast
 
-__all__ = ["format_query", "format_select", "format_statement"]
+__all__ = ["format_level", "format_query", "format_select", "format_statement"]
 
 _WHITE = " \t\r\n"
 
@@ -31,7 +31,14 @@ def format_query(query: ast.Query) -> str:
         lines.append(f"PUBLISH {query.publish}")
     if query.starting != "NOW":
         lines.append(f"STARTING {query.starting if query.starting == 'ALL' else _string(query.starting)}")
+    if query.level is not None:
+        lines.append(f"CONSISTENCY {format_level(query.level)}")
     return "\n".join(lines)
+
+
+def format_level(level: ast.Level) -> str:
+    """Return a level as it stands behind CONSISTENCY."""
+    return "STRONG" if level == ast.STRONG else "MIDDLE"
 
 
 def format_statement(statement: ast.Statement) -> str:

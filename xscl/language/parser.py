@@ -15,7 +15,7 @@ from xscl.language.atom_parser import AtomParser
 from xscl.language.token_reader import shown
 from xscl.language.tokens import statement_tokens, tokenize
 
-__all__ = ["MAX_BLOCKS", "StatementParser", "parse_query"]
+__all__ = ["MAX_BLOCKS", "StatementParser", "parse_level", "parse_query"]
 
 MAX_BLOCKS = 16
 """Blocks in one query."""
@@ -47,9 +47,21 @@ _SECONDS = {
     "drop": {"query": "DROP QUERY"},
     "declare": {"namespace": "DECLARE NAMESPACE"},
 }
-_BEHIND = {"join": "JOIN", "followed": "FOLLOWED BY", "publish": "PUBLISH", "starting": "STARTING"}
+_BEHIND = {
+    "join": "JOIN",
+    "followed": "FOLLOWED BY",
+    "publish": "PUBLISH",
+    "starting": "STARTING",
+    "consistency": "CONSISTENCY",
+}
 """Words at the start of a statement, behind the first word and behind a block, with the way to write them."""
-_CLAUSES = ("as", "join", "followed", "publish", "starting")
+_LEVELS = {"strong": ast.STRONG, "middle": ast.MIDDLE}
+_CLAUSES = ("as", "join", "followed", "publish", "starting", "consistency")
+
+
+def parse_level(text: str) -> ast.Level:
+    """Return the level that ``format.format_level`` has written."""
+    return StatementParser(text, tokenize(text)).level()
 
 
 def parse_query(text: str) -> ast.Query:
@@ -158,7 +170,8 @@ class StatementParser(AtomParser):
             starting = self.starting()
             if publish is None and self.token.is_word("publish"):
                 self.fail("unexpected 'PUBLISH'; it comes before STARTING")
-        return ast.Query(source, select, publish, starting, negations, self.since(start), published)
+        level = self.level() if self.take_word_if("consistency") else None
+        return ast.Query(source, select, publish, starting, negations, level, self.since(start), published)
 
     def at_select(self) -> bool:
         """Return whether a SELECT clause comes, rather than a channel of that name."""
@@ -188,6 +201,13 @@ class StatementParser(AtomParser):
         except ValueError as error:
             self.fail(str(error))
         return self.next().value
+
+    def level(self) -> ast.Level:
+        """Read the level behind CONSISTENCY."""
+        token = self.token
+        if not self.take_word_if(*_LEVELS):
+            self.fail(f"expected STRONG or MIDDLE after CONSISTENCY, found {shown(token)}")
+        return _LEVELS[token.value.lower()]
 
     def select(self) -> tuple[ast.SelectItem, ...] | ast.Constructor | None:
         """Read the list or the constructor of SELECT; None is all."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import sqlalchemy as sa
@@ -30,15 +30,18 @@ from xscl.catalog.groups import (
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.queries import add_queries, tell_apart
 from xscl.catalog.tables import GROUPS, INSTANCES, IS_LISTED, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
-from xscl.language.compile import CompiledQuery
+from xscl.language import ast
+from xscl.language.compile import CompiledQuery, at_level
+from xscl.language.format import format_level
 from xscl.language.forms import Prepared
+from xscl.language.parser import parse_level
 from xscl.language.query_rows import guards_of, names_json, variables_of
 from xscl.registry.allowances import Allowances
 from xscl.registry.memory import Known
 from xscl.templates.relations import rt_rows
 from xscl.templates.template import Template
 
-__all__ = ["Loading", "query_digest"]
+__all__ = ["Loading", "level_of", "levelled", "query_digest"]
 
 _FREE = 200
 """Names that are looked up together for queries without one."""
@@ -151,6 +154,7 @@ class Loading:
                 "received": received + number,
                 "publish": one.prepared.publish,
                 "owner": one.owner,
+                "level": level_of(one.prepared.compiled),
                 **_sees(one.prepared.starting, place + number, resumes=one.resumes),
             }
             for number, one in enumerate(waiting)
@@ -302,12 +306,26 @@ def _part_rows(one: _Waiting, numbers: Mapping[str, int], parts: Mapping[str, in
     """Yield the rows of ``parts`` of a group; ``numbers`` are those of groups by key, ``parts`` those of parts."""
     absence = one.prepared.compiled.absence
     for number, part in enumerate(() if absence is None else absence.parts):
-        facts: Row = {"ends": None, "shown": None}
+        facts: Row = dict.fromkeys(("ends", "shown", "blocking", "memory"))
         if number == 0 and absence is not None:
             ends = [[channel, [[end.block, end.offset] for end in found]] for channel, found in absence.ends]
+            level = one.prepared.compiled.level or ast.STRONG
             facts = {"ends": json.dumps(ends), "shown": absence.shown}
+            facts |= {"blocking": level.blocking, "memory": level.memory}
         gid = numbers[one.prepared.compiled.group.key]
         yield {"gid": gid, "number": number, "part": parts[part.compiled.group.key], **facts}
+
+
+def level_of(compiled: CompiledQuery) -> str | None:
+    """Return the level of a query about absence as it is kept."""
+    return None if compiled.level is None else format_level(compiled.level)
+
+
+def levelled(prepared: Prepared, level: str | None) -> Prepared:
+    """Return a query at the level that it is kept with; None: it has none."""
+    if level is None:
+        return prepared
+    return replace(prepared, compiled=at_level(prepared.compiled, parse_level(level)))
 
 
 def _collision(what: str, first: object, second: object) -> CatalogError:

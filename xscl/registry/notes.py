@@ -36,12 +36,14 @@ def channel_note(name: str, known: Iterable[str], *, registered: bool) -> str:
     return f"there is no channel {name!r}{waits}" + ("" if found is None else f"; did you mean {found!r}?")
 
 
-def settling_note(name: str) -> str:
-    """Return the note on a channel that must have nothing, and whose times nothing settles."""
-    return (
-        f"nothing settles the times of {name}, so there is no answer before something does: "
-        f"xscl channel set {name} --lateness 1h, or --wall 1min, or heartbeats"
-    )
+def settling_note(name: str, *, is_final: bool) -> str:
+    """Return the note on a channel that must have nothing, and whose times nothing settles.
+
+    ``is_final`` is whether the query's answers are final (``CONSISTENCY STRONG``).
+    """
+    so = "there is no answer before something does" if is_final else "answers may be taken back at any time"
+    how = f"xscl channel set {name} --lateness 1h, or --wall 1min, or heartbeats"
+    return f"nothing settles the times of {name}, so {so}: {how}"
 
 
 # -- names that no document has --------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from xscl.language.compile import CompiledQuery, compile_query
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Prepared, Preparer
 from xscl.language.parser import parse_query
-from xscl.registry.loading import Loading
+from xscl.registry.loading import Loading, levelled
 from xscl.registry.memory import Memory
 from xscl.registry.query_list import reads
 
@@ -52,13 +52,15 @@ def refresh(memory: Memory, connection: Connection, channel: str, before: Channe
         ]
         if not changed:
             continue
-        statement = sa.select(QUERIES.c.query, QUERIES.c.text, QUERIES.c.namespaces).where(
-            LIVE, QUERIES.c.gid.in_(changed)
-        )
+        columns = QUERIES.c.query, QUERIES.c.text, QUERIES.c.namespaces, QUERIES.c.level
+        statement = sa.select(*columns).where(LIVE, QUERIES.c.gid.in_(changed))
         rows = connection.execute(statement.order_by(QUERIES.c.query)).all()
         for start in range(0, len(rows), _CHUNK):
             part = rows[start : start + _CHUNK]
-            found = [(row.query, row.text, row.namespaces, prepare(row.text, row.namespaces)) for row in part]
+            found = [
+                (row.query, row.text, row.namespaces, levelled(prepare(row.text, row.namespaces), row.level))
+                for row in part
+            ]
             numbers = loading.put_groups(one[1:] for one in found)
             regroup(connection, (_regrouped(query, prepared, numbers) for query, _, _, prepared in found))
 

@@ -8,7 +8,7 @@ import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy.engine import Connection
 
@@ -19,17 +19,17 @@ from xscl.catalog.channels import read_channels, read_facts
 from xscl.catalog.event_counts import channel_counts
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.queries import drop_query, read_query, release_query
-from xscl.catalog.records import ChannelInfo
+from xscl.catalog.records import RAW, ChannelInfo
 from xscl.catalog.retained_from import held_times
 from xscl.catalog.suggestions import channel_names, how_created, no_channel, no_query
 from xscl.language import ast
-from xscl.language.compile import CompiledQuery
+from xscl.language.compile import CompiledQuery, at_level
 from xscl.language.forms import Prepared, Preparer
 from xscl.language.normalize import normalize
 from xscl.language.statements import RawStatement, namespaces_json, one_query, require_characters
 from xscl.language.unsatisfiable import impossible
 from xscl.registry.channel_names import ChannelNames, DocumentNames, known_names
-from xscl.registry.loading import Loading
+from xscl.registry.loading import Loading, levelled
 from xscl.registry.memory import Memory
 from xscl.registry.notes import channel_note, gone_notes, name_notes, settling_note
 from xscl.registry.publish_graph import Publications, is_published
@@ -160,7 +160,7 @@ class Registrations:
         namespaces = namespaces_json(info.namespaces)
         _, prepared, _ = self.checked(statement, namespaces)
         self.loading.forget(name)
-        self._take(lambda: statement, info.text, name, namespaces, prepared, (), resumes=True)
+        self._take(lambda: statement, info.text, name, namespaces, levelled(prepared, info.level), (), resumes=True)
         missed = Counter(channel_counts(self.connection, since, place))
         missed += Counter(channel_counts(self.connection, published_docid(since, 0), published_docid(place, 0) - 1))
         return Resumed(name, since, place, sum(missed[channel] for channel in {*prepared.compiled.channels}))
@@ -263,6 +263,8 @@ class Registrations:
                 self._publications.check(name, prepared.compiled.channels, target)
         if name is None:
             name = self.loading.free_name()
+        if prepared.compiled.absence is not None:
+            prepared = replace(prepared, compiled=at_level(prepared.compiled, self._level(prepared.compiled)))
         with _at_part(statement, lambda created: created.name_span):
             self.loading.add(name, text, namespaces, prepared, self.owner, resumes=resumes)
         if self._publications is not None and target is not None:
@@ -273,13 +275,23 @@ class Registrations:
             name, (*self.channel_notes(prepared.compiled), *self._settling(prepared.compiled), *gone, *notes)
         )
 
+    def _level(self, compiled: CompiledQuery) -> ast.Level:
+        """Return the level of a query that names none: ``STRONG`` where the times of all its channels are settled."""
+        return ast.STRONG if all(map(self._settles, compiled.read)) else ast.MIDDLE
+
+    def _settles(self, name: str) -> bool:
+        """Tell whether something settles the times of a channel, or of the channel of a stream."""
+        facts = self.facts.get(name.removesuffix(RAW))
+        channel = name if facts is None or facts.channel is None else facts.channel
+        info = read_channels(self.connection).get(channel)
+        settles = info is not None and (info.lateness, info.heartbeat, info.wall) != (None, None, None)
+        return settles or self._is_fed(channel)
+
     def _settling(self, compiled: CompiledQuery) -> Iterator[str]:
         """Yield notes on channels that must have nothing, and whose times nothing settles."""
         for channel in () if compiled.absence is None else dict.fromkeys(name for name, _ in compiled.absence.ends):
-            info = read_channels(self.connection).get(channel)
-            settles = info is not None and (info.lateness, info.heartbeat, info.wall) != (None, None, None)
-            if not settles and not self._is_fed(channel):
-                yield settling_note(channel)
+            if not self._settles(channel):
+                yield settling_note(channel, is_final=compiled.level == ast.STRONG)
 
     def _gone_notes(self, compiled: CompiledQuery) -> Iterator[str]:
         """Yield notes on retained events that lack some for ``ONCE``."""

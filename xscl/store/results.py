@@ -22,7 +22,17 @@ from xscl.store.parquet import codes, int64s, joined, list_parts, read_columns, 
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.results import RESULT_SCHEMA, batch_of, origin_of
 
-__all__ = ["NO_DOC", "Combinations", "Meaning", "Meanings", "Results", "StoredMatch", "match_id", "stored_matches"]
+__all__ = [
+    "NO_DOC",
+    "Combinations",
+    "Meaning",
+    "Meanings",
+    "Results",
+    "StoredMatch",
+    "match_id",
+    "member_digests",
+    "stored_matches",
+]
 
 NO_DOC = -1
 """Behind the documents of a combination that has fewer than others."""
@@ -38,11 +48,12 @@ def match_id(query_digest: str, members: Sequence[tuple[str, str]], nodes: Seque
 
     Written so that Spark SQL computes the same (``views``): digests of fixed length side by side, then the nodes.
     """
-    parts = [query_digest]
-    for channel, id_ in members:
-        parts += [_sha(channel), _sha(id_)]
-    parts.append(",".join(map(str, nodes)))
-    return _sha("".join(parts))[:_ID_LENGTH]
+    return _sha(query_digest + member_digests(members) + ",".join(map(str, nodes)))[:_ID_LENGTH]
+
+
+def member_digests(members: Iterable[tuple[str, str]]) -> str:
+    """Return the part of a match's id that is of its members' channels and ids."""
+    return "".join(_sha(channel) + _sha(id_) for channel, id_ in members)
 
 
 def _sha(text: str) -> str:

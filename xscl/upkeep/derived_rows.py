@@ -25,7 +25,7 @@ from xscl.catalog.tables import GROUPS, GUARDS, INSTANCES, NEVER, QUERIES, TEMPL
 from xscl.language.compile import CompiledQuery
 from xscl.language.forms import Preparer
 from xscl.language.query_rows import guards_of, variables_of
-from xscl.registry.loading import query_digest
+from xscl.registry.loading import level_of, levelled, query_digest
 from xscl.templates.relations import rt_rows
 
 __all__ = ["Difference", "derived_differences"]
@@ -95,7 +95,8 @@ class _Walk:
             if live:
                 yield Difference(f"queries do not compile ({row.qid}: {str(error).partition(chr(10))[0][:120]})")
             return
-        compiled, key = prepared.compiled, prepared.compiled.group.key
+        compiled = levelled(prepared, row.level).compiled
+        key = compiled.group.key
         group = self._rows["groups"].get(row.gid)
         if not live and group is not None and group["key"] != key:
             return  # columns of its channels have become known since it was dropped
@@ -117,13 +118,15 @@ class _Walk:
 
     def _group(self, gid: int, query: Any, compiled: CompiledQuery) -> Iterator[Difference]:
         group, instance, template = compiled.group, compiled.group.instance, compiled.template
+        level = level_of(compiled)
         old = self._rows["groups"].get(gid, {})
         last = max(self._rows["instances"], default=0)
         iid = self._iids.setdefault(instance.key, old.get("iid", last + 1))
         # Two groups have one key only where a dropped query's group was lost.
         key = group.key if self._gids.setdefault(group.key, gid) == gid else f"lost {gid}"
         values = {"key": key, "iid": iid, "template": template.id, "channels": channels_json(compiled.read)}
-        if (old.get("text"), old.get("namespaces")) != (query.text, query.namespaces) and not self._speaks(old, key):
+        said = old.get("text"), old.get("namespaces")
+        if said != (query.text, query.namespaces) and not self._speaks(old, key, level):
             values |= {"text": query.text, "namespaces": query.namespaces}
         yield from self._row(GROUPS, gid, values)
         yield from self._row(INSTANCES, iid, {"key": instance.key, "template": template.id})
@@ -138,13 +141,13 @@ class _Walk:
             yield from self._row(GUARDS, guard["guard"], guard)
         yield from self._filled(gid, compiled)
 
-    def _speaks(self, group: Values, key: str) -> bool:
-        """Tell whether the text of a group, that of another query, compiles to it."""
+    def _speaks(self, group: Values, key: str, level: str | None) -> bool:
+        """Tell whether the text of a group, that of another query, compiles to it at a level."""
         try:
             preparer = self._preparers.setdefault(
                 group["namespaces"], Preparer(read_stored(GROUPS.c.namespaces, group["namespaces"]), self._facts)
             )
-            return preparer.prepare_text(group["text"]).compiled.group.key == key
+            return levelled(preparer.prepare_text(group["text"]), level).compiled.group.key == key
         except (XsclError, ValueError, AttributeError, KeyError):
             return False
 

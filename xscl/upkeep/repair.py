@@ -39,6 +39,7 @@ from xscl.catalog.events import (
 from xscl.catalog.intake_order import go_on_at, repeat_all
 from xscl.catalog.late import forget_published_late
 from xscl.catalog.queries import forget_batches
+from xscl.catalog.retractions import forget_retractions
 from xscl.catalog.state_files import forget_state, remove_state_files
 from xscl.catalog.tables import (
     BATCHES,
@@ -241,6 +242,7 @@ def _forget_batches(connection: Connection, damaged: Sequence[Damaged]) -> Done:
     forget_batches(connection)
     repeat_all(connection)
     forget_answers(connection)
+    forget_retractions(connection)
     events = sum(channel_counts(connection, 0, PUBLISHED - 1).values())
     which = "; ".join(map(str, damaged[:5])) + (f" and {len(damaged) - 5} more" if len(damaged) > 5 else "")
     return Done(f"{which}: all batches are run again with the next 'xscl run', over {events:,} events")

@@ -1,0 +1,64 @@
+"""The examples of levels of consistency: a price that comes late, and what each level says of it meanwhile.
+
+The next price after a piece of news is one without another price in between.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import xscl
+from xscl.engine import Engine
+
+NEXT = "N->n FOLLOWED BY {1 h} P->p WITHOUT {BETWEEN} P"
+S = 1_000_000
+Told = list[tuple[int, str, str, str]]
+"""Input behind which it was told, + or -, and ids of members."""
+
+LEVELS = {
+    "STRONG": [(4, "+", "n1", "p2")],
+    "MIDDLE": [(2, "+", "n1", "p1"), (3, "+", "n1", "p2"), (3, "-", "n1", "p1")],
+}
+
+
+def play(engine: Engine) -> dict[str, Told]:
+    """Take in the input of the example one by one; return what each level tells, and compare it with what holds."""
+
+    def event(channel: str, id_: str, ts: int) -> list[xscl.Event]:
+        return [xscl.Event(channel, id_, ts, xml="<e/>")]
+
+    for level in LEVELS:
+        engine.register(f"{NEXT} CONSISTENCY {level}", name=level.lower().replace(" ", "_"))
+    told: dict[str, Told] = {level: [] for level in LEVELS}
+    cursors = dict.fromkeys(LEVELS, "start")
+    steps = [event("N", "n1", 1), event("P", "p1", 5), event("P", "p2", 3), 6, event("P", "p3", 8), 10]
+    for number, given in enumerate(steps, start=1):
+        if isinstance(given, int):
+            for channel in "NP":
+                engine.heartbeat(channel, given * S)
+        else:
+            engine.ingest(given)
+        engine.run_once()
+        for level in LEVELS:
+            name = level.lower().replace(" ", "_")
+            listing = engine.changes(name, after=cursors[level])
+            found = [("-" if m.retracted else "+", *(event.id for event in m.events)) for m in listing]
+            told[level] += [(number, sign, *ids) for sign, *ids in sorted(found)]  # type: ignore[misc]
+            cursors[level] = listing.cursor
+            net: set[tuple[str, ...]] = set()
+            for _, sign, *ids in sorted(told[level], key=lambda row: (row[0], row[1] == "+")):
+                (net.add if sign == "+" else net.remove)(tuple(ids))
+            assert {tuple(event.id for event in match.events) for match in engine.matches(name)} == net
+    return told
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
+    with xscl.connect(home=tmp_path_factory.mktemp("cedr") / "home") as engine:
+        return play(engine)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_g_cedr_1_and_cedr_10(level: str, told: dict[str, Told]) -> None:
+    """One query at several levels, side by side over one input."""
+    assert told[level] == LEVELS[level]

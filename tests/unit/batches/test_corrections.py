@@ -1,0 +1,106 @@
+"""Matches that are taken back: what holds, what is told in which order, and who tells it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from absences import S, answers
+
+import xscl
+from xscl.answers.match_listing import match_json
+from xscl.engine import Engine
+from xscl.upkeep.archive_export import export_home
+from xscl.upkeep.archive_import import import_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TEXT = "A->x[./k->a] NOT FOLLOWED BY {a = b, 10} B->y[./k->b]"
+LATE = {"because": "late", "by": {"channel": "B", "id": "B5"}}
+
+
+def event(channel: str, ts: int, value: str = "1") -> xscl.Event:
+    return xscl.Event(channel, f"{channel}{ts}", ts, xml=f"<e><k>{value}</k></e>")
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    """A home in which the answer to A1 was taken back, and that to A2 was not."""
+    with xscl.connect(home=tmp_path / "home") as made:
+        for name in ("q", "gone", "same"):
+            made.register(TEXT, name=name)
+        made.ingest([event("A", 1), event("A", 2, "2")])
+        made.run_once()
+        made.ingest([event("B", 20, "3")])
+        made.run_once()
+        made.drop("gone")
+        made.ingest([event("B", 5)])
+        made.run_once()
+        yield made
+
+
+def lines(engine: Engine, name: str | None, after: str = "start", limit: int | None = None) -> list[dict[str, object]]:
+    return [match_json(match, cursor=True) for match in engine.changes(name, after=after, limit=limit)]
+
+
+def test_what_holds_and_what_is_told(engine: Engine) -> None:
+    assert answers(engine, "q") == answers(engine, "same") == [(["A2"], 12 * S)]
+    assert answers(engine, "gone") == [(["A1"], 11 * S), (["A2"], 12 * S)]
+    came, other, went = lines(engine, "q")
+    assert went == {"retract": came["match"], "query": "q", **LATE, "cursor": went["cursor"]}
+    assert lines(engine, "q", str(other["cursor"])) == [went]
+    assert lines(engine, "q", str(went["cursor"])) == []
+    assert [line.get("retract") for line in lines(engine, "gone")] == [None, None]
+    everything = lines(engine, None)
+    assert len(everything) == 8
+    again, cursor = [], "start"
+    while page := lines(engine, None, cursor, 1):
+        again += page
+        cursor = str(page[-1]["cursor"])
+    assert again == everything
+
+
+def test_retractions_are_within_the_bounds_of_a_listing(engine: Engine) -> None:
+    found = engine.matches("q", after="start", since=12 * S)
+    assert [match.retracted for match in found] == [None]
+    found = engine.matches("q", after="start", until=11 * S)
+    assert [match.retracted is None for match in found] == [True, False]
+
+
+def test_a_home_that_moves_takes_corrections_along(engine: Engine, tmp_path: Path) -> None:
+    with (tmp_path / "home.tar").open("wb") as stream:
+        export_home(engine.home, stream)
+    with (tmp_path / "home.tar").open("rb") as stream:
+        import_home(tmp_path / "moved", stream)
+    with xscl.connect(home=tmp_path / "moved") as moved:
+        assert json.dumps(lines(moved, None)) == json.dumps(lines(engine, None))
+        # The answer to A2 still waits for what may forbid it.
+        moved.ingest([event("B", 6, "2")])
+        moved.run_once()
+        assert answers(moved, "q") == []
+
+
+def test_relations_say_what_came_and_went(engine: Engine, spark: SparkSession) -> None:
+    with xscl.connect(home=engine.home.root, spark=spark) as reader:
+        told = [
+            (line.get("match") or line["retract"], line["query"], line.get("because")) for line in lines(reader, None)
+        ]
+        rows = reader.sql("SELECT match, qid, kind, because, batch FROM changes").collect()
+        assert sorted((row.match, row.qid, str(row.because)) for row in rows) == sorted(
+            (match, query, str(because)) for match, query, because in told
+        )
+        assert {(row.kind, row.because, row.batch) for row in rows} == {("insert", None, 2), ("retract", "late", 3)}
+        held = {(match.id, match.query) for match in reader.matches()}
+        for statement, expected in (
+            ("SELECT match, qid FROM matches", held),
+            ("SELECT match, qid FROM matches_all", {(match, query) for match, query, _ in told}),
+        ):
+            assert {tuple(row) for row in reader.sql(statement).collect()} == expected
+        assert reader.sql("SELECT count(*) AS n FROM matches").collect()[0].n == len(held)
+        assert {row.match for row in reader.matches_df("q").collect()} == {m for m, query in held if query == "q"}
+        frame = spark.read.format("xscl-matches").option("query", "q").load(str(engine.home.root))
+        assert [row.retracted for row in frame.collect()] == [None, None, "late"]
