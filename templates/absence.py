@@ -1,8 +1,8 @@
 """Absence: wanted bindings, less bindings with a forbidden document, as far as clocks and settled times tell.
 
-A *pending* row is a binding that was found and is not final.  It is answered at the first place of the intake order at
-which its members are in, and at which all channels that may bring a forbidden document are beyond its ends by their
-clocks, less what the query blocks.  It is final where the times of these channels are settled beyond its ends.
+A *pending* row is a binding that was found and is not final.  A row is answered at the first place of the intake order
+at which its members are in, and at which all channels that may bring a forbidden document are beyond its ends by their
+clocks, less what the query blocks.  Rows are final where the times of these channels are settled beyond their ends.
 ``Settled`` tells the places.  The functions here know tables alone, so tasks run them on parts of the rows.
 """
 

@@ -156,14 +156,14 @@ def _told(found: Iterable[Decided]) -> list[tuple[list[str], int]]:
 
 
 def play(
-    folder: Path, seed: int, settings: Settings, spark: SparkSession | None = None, items: int = 30
+    folder: Path, seed: int, settings: Settings, spark: SparkSession | None = None, items: int = 26
 ) -> tuple[int, int]:
     """Play one random stream; return the numbers of answers and of corrections."""
     choose = random.Random(seed)
     home = Home(folder, choose, settings, spark)
     with home.engine:
         home.register()
-        often = choose.choice([0.1, 0.5, 1])
+        often = choose.choice([0.1, 0.2, 1])
         for number in range(items):
             chance = choose.random()
             if chance < 0.05 and len(home.asked) < 4:
@@ -180,7 +180,7 @@ def play(
 
 @pytest.mark.parametrize("part", range(4))
 def test_absence_is_what_the_oracle_says(tmp_path: Path, part: int) -> None:
-    found = [play(tmp_path / str(seed), 1_000 * part + seed, Settings(where="driver")) for seed in range(examples(10))]
+    found = [play(tmp_path / str(seed), 1_000 * part + seed, Settings(where="driver")) for seed in range(examples(5))]
     assert any(answered for answered, _ in found)
 
 

@@ -150,7 +150,7 @@ class FoundMatch(NamedTuple):
     match: StoredMatch
     members: tuple[Member, ...]
     retracted: Retraction | None = None
-    """Why it no longer holds, where the order of commits has that."""
+    """Reason for which it no longer holds, where the order of commits has that."""
 
     @property
     def cursor(self) -> Cursor:

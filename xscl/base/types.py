@@ -106,7 +106,7 @@ class MatchSource:
 
 @dataclass(frozen=True, slots=True)
 class Retraction:
-    """Why a match no longer holds."""
+    """Reason for which a match no longer holds."""
 
     because: str
     """``late``, ``edited``, ``removed`` or ``replayed``."""
@@ -138,7 +138,7 @@ class Match:
     source: MatchSource | None = field(default=None, repr=False, compare=False)
     """The members' documents; None of a match that was not listed."""
     retracted: Retraction | None = None
-    """In the order of commits: the match of this id no longer holds, and why; None: it holds from here on."""
+    """Reason for which, in the order of commits, the match of this id holds no longer; None: it holds from here on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 Because = Literal["late", "edited", "removed", "replayed"]
-"""What took a match back: a late event, a newer version, a removal, or a late event that was taken again."""
+"""Cause that took a match back: a late event, a newer version, a removal, or a late event that was taken again."""
 
 
 @dataclass(frozen=True, slots=True)
