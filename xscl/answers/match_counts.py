@@ -116,7 +116,7 @@ def count_listed(found: Iterable[Match], by: Sequence[str], aggregates: Sequence
     values = 0
     wanted = {each.variable for each in aggregates if each.function != "count"}
     distinct = {each.variable for each in aggregates if each.distinct}
-    for match in found:
+    for match in (one for one in found if one.retracted is None):
         key = tuple(match.values.get(name) for name in by)
         group = groups.get(key)
         if group is None:

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from xscl.base.terminal import give, show
-from xscl.base.types import Match, MatchCounts, MatchEvent, MatchSource, QueryName, QueryOutcome, Retraction, format_time
+from xscl.base.types import (
+    Match,
+    MatchCounts,
+    MatchEvent,
+    MatchSource,
+    QueryName,
+    QueryOutcome,
+    Retraction,
+    format_time,
+)
 from xscl.cli.client import Client, error_of, quoted
 from xscl.cli.options import one_line, say
 from xscl.cli.printing import Format, print_rows
