@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.catalog.prepared import prepared
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import GROUPS, QUERIES
 
@@ -89,6 +91,11 @@ def _publishing(first: int, last: int) -> tuple[sa.ColumnElement[bool], ...]:
 
 def _steps(connection: Connection, first: int, last: int) -> list[Step]:
     """Read the channels that such queries read and publish to, each pair once."""
-    joined = sa.select(GROUPS.c.channels, QUERIES.c.publish).join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
-    rows = connection.execute(joined.where(*_publishing(first, last)).distinct())
+    rows = connection.execute(*_read_and_published(first, last))
     return [(frozenset(read_stored(GROUPS.c.channels, row.channels)), row.publish) for row in rows]
+
+
+@prepared
+def _read_and_published(first: int, last: int) -> sa.Select[Any]:
+    joined = sa.select(GROUPS.c.channels, QUERIES.c.publish).join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
+    return joined.where(*_publishing(first, last)).distinct()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ from xscl.catalog.event_counts import channel_counts, nth_event
 from xscl.catalog.events import files_between
 from xscl.catalog.groups import has_absences
 from xscl.catalog.intake_order import next_place, read_heartbeats, read_last_places
+from xscl.catalog.prepared import prepared
 from xscl.catalog.queries import query_info
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.retained_from import held_times, keep_times
@@ -116,7 +118,7 @@ def _next_batch(home: Home, planner: Planner, batch_docs: int) -> BatchRange | N
         if found is None:
             return due_walls(connection) or None
         first, last = found
-        number = (connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0) + 1
+        number = (connection.scalar(*_newest_batch()) or 0) + 1
         channels = channel_counts(connection, first, last)
         waiting = _answered(waiting_queries(connection, first, last), number, held_times(connection))
         replayed = _replayed_at(connection, first)
@@ -143,7 +145,7 @@ def _next_batch(home: Home, planner: Planner, batch_docs: int) -> BatchRange | N
             sight_cuts=sight_cuts(connection, min([first, *map(place_of, replayed)]), last),
             beats=beats,
             absences=has_absences(connection),
-            pending=connection.scalar(sa.select(STATE_FILES.c.path).where(STATE_FILES.c.kind == "pending")),
+            pending=connection.scalar(*_state_file("pending")),
             replayed=replayed,
         )
 
@@ -158,14 +160,14 @@ def next_range(connection: Connection, batch_docs: int) -> tuple[int, int] | Non
     first = processed + 1
     if first > last:
         return None
-    again = connection.scalar(sa.select(sa.func.min(LATE.c.replayed)).where(LATE.c.replayed.between(first, last)))
+    again = connection.scalar(*_first_replay(first, last))
     if again == first:
         return first, first
     is_filling, last = next_stop(connection, first, last if again is None else again - 1)
     if is_filling:
         return first, last
     nth = nth_event(connection, first, last, batch_docs)
-    flush = connection.scalar(sa.select(sa.func.min(FLUSHES.c.place)).where(FLUSHES.c.place >= first))
+    flush = connection.scalar(*_first_flush(first))
     return first, acyclic_end(connection, first, min(place for place in (last, nth, flush) if place is not None))
 
 
@@ -175,8 +177,7 @@ def next_stop(connection: Connection, first: int, last: int) -> tuple[bool, int]
     A batch of events ends before a query that waits for its answers from held events.  A batch that begins with one
     goes on while nothing comes but registrations, so that all queries of it see the same events.
     """
-    waiting = sa.select(QUERIES.c.docid_from).where(IS_WAITING, QUERIES.c.docid_from.between(first, last))
-    places = list(connection.scalars(waiting.order_by(QUERIES.c.docid_from).limit(_MOST_QUERIES + 1)))
+    places = list(connection.scalars(*_waiting_places(first, last)))
     if not places:
         return False, last
     if places[0] > first:
@@ -190,8 +191,46 @@ def next_stop(connection: Connection, first: int, last: int) -> tuple[bool, int]
 
 def waiting_queries(connection: Connection, first: int, last: int) -> tuple[QueryInfo, ...]:
     """Read the queries registered at some places that wait for their answers from held events."""
-    found = sa.select(QUERIES).where(IS_WAITING, QUERIES.c.docid_from.between(first, last))
-    return tuple(query_info(row) for row in connection.execute(found.order_by(QUERIES.c.query)).mappings())
+    return tuple(query_info(row) for row in connection.execute(*_waiting(first, last)).mappings())
+
+
+@prepared
+def _newest_batch() -> sa.Select[Any]:
+    return sa.select(sa.func.max(BATCHES.c.batch))
+
+
+@prepared
+def _state_file(kind: str) -> sa.Select[Any]:
+    return sa.select(STATE_FILES.c.path).where(STATE_FILES.c.kind == kind)
+
+
+@prepared
+def _first_replay(first: int, last: int) -> sa.Select[Any]:
+    return sa.select(sa.func.min(LATE.c.replayed)).where(LATE.c.replayed.between(first, last))
+
+
+@prepared
+def _first_flush(first: int) -> sa.Select[Any]:
+    return sa.select(sa.func.min(FLUSHES.c.place)).where(FLUSHES.c.place >= first)
+
+
+@prepared
+def _waiting(first: int, last: int) -> sa.Select[Any]:
+    between = QUERIES.c.docid_from.between(first, last)
+    return sa.select(QUERIES).where(IS_WAITING, between).order_by(QUERIES.c.query)
+
+
+@prepared
+def _waiting_places(first: int, last: int) -> sa.Select[Any]:
+    places = sa.select(QUERIES.c.docid_from).where(IS_WAITING, QUERIES.c.docid_from.between(first, last))
+    return places.order_by(QUERIES.c.docid_from).limit(_MOST_QUERIES + 1)
+
+
+@prepared
+def _late_again(place: int) -> sa.Select[Any]:
+    # Events without a number are published documents that a repair has queries publish again, and that they have not.
+    wanted = LATE.c.replayed == place, LATE.c.docid.is_not(None)
+    return sa.select(LATE.c.docid, LATE.c.channel, LATE.c.ts).where(*wanted)
 
 
 def _answered(queries: tuple[QueryInfo, ...], batch: int, held_from: Mapping[str, int]) -> tuple[QueryInfo, ...]:
@@ -208,9 +247,7 @@ def _answered(queries: tuple[QueryInfo, ...], batch: int, held_from: Mapping[str
 
 def _replayed_at(connection: Connection, place: int) -> frozenset[int]:
     """Read the numbers of the late events that are taken again at a place and are still kept."""
-    kept = keep_times(connection)
-    # Events without a number are published documents that a repair has queries publish again, and that they have not.
-    wanted = LATE.c.replayed == place, LATE.c.docid.is_not(None)
-    rows = connection.execute(sa.select(LATE.c.docid, LATE.c.channel, LATE.c.ts).where(*wanted))
+    rows = connection.execute(*_late_again(place)).all()
+    kept = keep_times(connection) if rows else {}
     # Upkeep may have removed others, or not yet.
     return frozenset(row.docid for row in rows if row.ts >= kept.get(row.channel, row.ts))

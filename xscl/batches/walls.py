@@ -7,6 +7,7 @@ what was answered once is answered alike again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -14,6 +15,7 @@ from sqlalchemy.engine import Connection
 from xscl.base.types import now_micros
 from xscl.catalog.channels import note_heartbeat, read_channels
 from xscl.catalog.intake_order import add_heartbeat, take_places
+from xscl.catalog.prepared import prepared
 from xscl.catalog.queries import read_feeders
 from xscl.catalog.tables import CHANNELS, STATE_FILES
 from xscl.store.home import Home
@@ -26,10 +28,14 @@ _STEPS = 8
 
 def due_walls(connection: Connection) -> list[tuple[str, int]]:
     """Return the channels whose heartbeats are due while something waits, each with the time of its heartbeat."""
-    walled = sa.select(CHANNELS.c.name).where(CHANNELS.c.wall.is_not(None)).limit(1)
-    if connection.scalar(walled) is None or not _waits(connection):
+    if connection.scalar(*_any_wall()) is None or not _waits(connection):
         return []
     return _due(connection, now_micros())
+
+
+@prepared
+def _any_wall() -> sa.Select[Any]:
+    return sa.select(CHANNELS.c.name).where(CHANNELS.c.wall.is_not(None)).limit(1)
 
 
 def beat_walls(home: Home, due: Sequence[tuple[str, int]]) -> None:

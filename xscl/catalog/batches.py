@@ -50,7 +50,10 @@ def result_paths(connection: Connection) -> list[str]:
 
 def add_batch(connection: Connection, values: Mapping[str, object]) -> None:
     """Add a committed batch; names that are no columns are left out."""
-    connection.execute(BATCHES.insert().values({name: value for name, value in values.items() if name in BATCHES.c}))
+    connection.execute(_ADD, {name: value for name, value in values.items() if name in BATCHES.c})
+
+
+_ADD = BATCHES.insert()
 
 
 def move_results(connection: Connection, before: str, after: str | None) -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.catalog.prepared import prepared
 from xscl.catalog.records import RAW, ChannelInfo, StreamInfo
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import CHANNELS, STREAMS
@@ -43,24 +45,33 @@ __all__ = [
 
 def read_channels(connection: Connection) -> dict[str, ChannelInfo]:
     """Return all channels by name."""
-    columns = (CHANNELS.c[field.name] for field in fields(ChannelInfo))
     found = {}
-    for row in connection.execute(sa.select(*columns).order_by(CHANNELS.c.name)):
+    for row in connection.execute(*_infos()):
         schema = None if row.schema is None else read_stored(CHANNELS.c.schema, row.schema)
         found[row.name] = ChannelInfo(**{**row._mapping, "element": row.element or row.name, "schema": schema})
     return found
 
 
+@prepared
+def _infos() -> sa.Select[Any]:
+    return sa.select(*(CHANNELS.c[field.name] for field in fields(ChannelInfo))).order_by(CHANNELS.c.name)
+
+
 def read_streams(connection: Connection) -> dict[str, StreamInfo]:
     """Return all streams by name, with those of ``C.raw`` that feeds of a stream of ``C`` fill."""
     found = {}
-    for row in connection.execute(sa.select(STREAMS).order_by(STREAMS.c.name)):
+    for row in connection.execute(*_streams()):
         stream = StreamInfo(**row._mapping)
         found[stream.name] = stream
         if not stream.channel.endswith(RAW):
             raw = replace(stream, name=stream.name + RAW, channel=stream.channel + RAW)
             found[raw.name] = raw
     return found
+
+
+@prepared
+def _streams() -> sa.Select[Any]:
+    return sa.select(STREAMS).order_by(STREAMS.c.name)
 
 
 def read_facts(connection: Connection) -> dict[str, ChannelFacts]:
@@ -70,7 +81,12 @@ def read_facts(connection: Connection) -> dict[str, ChannelFacts]:
 
 def read_newest(connection: Connection) -> dict[str, int | None]:
     """Return the greatest event time that each channel has taken in; None before the first event."""
-    return {row.name: row.newest for row in connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.newest))}
+    return {row.name: row.newest for row in connection.execute(*_newest())}
+
+
+@prepared
+def _newest() -> sa.Select[Any]:
+    return sa.select(CHANNELS.c.name, CHANNELS.c.newest)
 
 
 def channel_facts(channel: ChannelInfo) -> ChannelFacts:
@@ -158,7 +174,8 @@ def note_processed(connection: Connection, channel: str, time: int) -> None:
 def note_published(connection: Connection, channel: str, time: int) -> None:
     """Raise the greatest event time of documents published to a channel."""
     known = sa.func.coalesce(CHANNELS.c.published, time)
-    _update(connection, channel, published=sa.case((known > time, known), else_=time))
+    raised = CHANNELS.update().values(published=sa.case((known > time, known), else_=time))
+    connection.execute(raised.where(CHANNELS.c.name == channel))
 
 
 def note_watermark(connection: Connection, channel: str, time: int | None) -> None:
@@ -178,4 +195,7 @@ def forget_times(connection: Connection) -> None:
 
 def _update(connection: Connection, channel: str, **values: object) -> bool:
     """Change columns of a channel; return whether there is one of that name."""
-    return connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel).values(**values)).rowcount > 0
+    return connection.execute(_CHANGE, {"of": channel, **values}).rowcount > 0
+
+
+_CHANGE = CHANNELS.update().where(CHANNELS.c.name == sa.bindparam("of"))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.memberships import aliases
+from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import EVENT_IDS, ROW_RANGES
 
 __all__ = ["channel_counts", "event_count", "first_events", "nth_event"]
@@ -16,19 +19,31 @@ _SPANS = sa.select(ROW_RANGES.c.channel, ROW_RANGES.c.docid, ROW_RANGES.c.last_d
 def channel_counts(connection: Connection, first: int | None = None, last: int | None = None) -> dict[str, int]:
     """Return the events of each channel that has some, of those with numbers from ``first`` to ``last`` if given."""
     # An event that came by several streams has several ids, and a copy that came later a number of its own.
-    ids = sa.select(EVENT_IDS.c.channel, sa.func.count(sa.distinct(EVENT_IDS.c.docid))).group_by(EVENT_IDS.c.channel)
-    if first is None:
-        ids = ids.where(EVENT_IDS.c.membership.not_in(aliases(connection)))
-    spans = _SPANS
     if first is not None and last is not None:
-        ids = ids.where(EVENT_IDS.c.docid.between(first, last))
-        spans = spans.where(ROW_RANGES.c.last_docid >= first, ROW_RANGES.c.docid <= last)
-    counts: dict[str, int] = {row[0]: row[1] for row in connection.execute(ids)}
-    for channel, begin, end in connection.execute(spans):
+        ids, spans = connection.execute(*_counts_between(first, last)), connection.execute(*_spans_between(first, last))
+    else:
+        ids = connection.execute(_counts().where(EVENT_IDS.c.membership.not_in(aliases(connection))))
+        spans = connection.execute(_SPANS)
+    counts: dict[str, int] = {row[0]: row[1] for row in ids}
+    for channel, begin, end in spans:
         low = begin if first is None else max(begin, first)
         high = end if last is None else min(end, last)
         counts[channel] = counts.get(channel, 0) + high - low + 1
     return counts
+
+
+def _counts() -> sa.Select[Any]:
+    return sa.select(EVENT_IDS.c.channel, sa.func.count(sa.distinct(EVENT_IDS.c.docid))).group_by(EVENT_IDS.c.channel)
+
+
+@prepared
+def _counts_between(first: int, last: int) -> sa.Select[Any]:
+    return _counts().where(EVENT_IDS.c.docid.between(first, last))
+
+
+@prepared
+def _spans_between(first: int, last: int) -> sa.Select[Any]:
+    return _SPANS.where(ROW_RANGES.c.last_docid >= first, ROW_RANGES.c.docid <= last)
 
 
 def first_events(connection: Connection, first: int, last: int) -> dict[str, int]:
@@ -38,8 +53,7 @@ def first_events(connection: Connection, first: int, last: int) -> dict[str, int
     ids = sa.select(EVENT_IDS.c.channel, sa.func.min(EVENT_IDS.c.docid)).group_by(EVENT_IDS.c.channel)
     between = EVENT_IDS.c.docid.between(first, last)
     found: dict[str, int] = {row[0]: row[1] for row in connection.execute(ids.where(between))}
-    spans = _SPANS.where(ROW_RANGES.c.last_docid >= first, ROW_RANGES.c.docid <= last)
-    for channel, begin, _ in connection.execute(spans):
+    for channel, begin, _ in connection.execute(*_spans_between(first, last)):
         found[channel] = min(found.get(channel, last), max(begin, first))
     return found
 
@@ -58,17 +72,11 @@ def nth_event(connection: Connection, first: int, last: int, count: int) -> int 
     """Return the number of the ``count``-th event (from 1) of those from ``first`` to ``last``; None if there are
     fewer.
     """
-    between = EVENT_IDS.c.docid.between(first, last)
-    spans = connection.execute(
-        sa.select(ROW_RANGES.c.docid, ROW_RANGES.c.last_docid)
-        .where(ROW_RANGES.c.last_docid >= first, ROW_RANGES.c.docid <= last)
-        .order_by(ROW_RANGES.c.docid)
-        .limit(count)
-    ).all()
-    ids = sa.select(EVENT_IDS.c.docid).distinct().where(between).order_by(EVENT_IDS.c.docid)
+    spans = connection.execute(*_next_spans(first, last, count)).all()
     if not spans:
-        return connection.scalar(ids.offset(count - 1).limit(1))
-    singles = connection.scalars(ids.limit(count)).all()
+        only: int | None = connection.scalar(*_next_single(first, last, count - 1))
+        return only
+    singles = connection.scalars(*_next_singles(first, last, count)).all()
     left, place = count, 0
     for begin, end in spans:
         low, high = max(begin, first), min(end, last)
@@ -82,3 +90,24 @@ def nth_event(connection: Connection, first: int, last: int, count: int) -> int 
         left -= high - low + 1
     rest = singles[place:]
     return int(rest[left - 1]) if left <= len(rest) else None
+
+
+@prepared
+def _next_spans(first: int, last: int, count: int) -> sa.Select[Any]:
+    spans = sa.select(ROW_RANGES.c.docid, ROW_RANGES.c.last_docid).order_by(ROW_RANGES.c.docid).limit(count)
+    return spans.where(ROW_RANGES.c.last_docid >= first, ROW_RANGES.c.docid <= last)
+
+
+@prepared
+def _next_single(first: int, last: int, others: int) -> sa.Select[Any]:
+    return _singles(first, last).offset(others).limit(1)
+
+
+@prepared
+def _next_singles(first: int, last: int, count: int) -> sa.Select[Any]:
+    return _singles(first, last).limit(count)
+
+
+def _singles(first: int, last: int) -> sa.Select[Any]:
+    between = EVENT_IDS.c.docid.between(first, last)
+    return sa.select(EVENT_IDS.c.docid).distinct().where(between).order_by(EVENT_IDS.c.docid)

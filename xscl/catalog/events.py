@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple, cast
+from functools import cache
+from typing import Any, Literal, NamedTuple, cast
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.engine.default import DefaultDialect
 
 from xscl.base.docids import PUBLISHED
+from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import EVENT_IDS, INTAKE_FILES, ROW_RANGES, in_parts
 
 __all__ = [
@@ -43,14 +45,21 @@ def spans(first: int, last: int) -> tuple[sa.ColumnElement[bool], sa.ColumnEleme
 
 def files_between(connection: Connection, first: int, last: int) -> list[str]:
     """Return the paths of the files that may hold an event with a number from ``first`` to ``last``, in their order."""
-    statement = sa.select(INTAKE_FILES.c.path).where(*spans(first, last)).order_by(INTAKE_FILES.c.first)
-    return list(connection.scalars(statement))
+    return list(connection.scalars(*_paths_between(first, last)))
+
+
+@prepared
+def _paths_between(first: int, last: int) -> sa.Select[Any]:
+    return sa.select(INTAKE_FILES.c.path).where(*spans(first, last)).order_by(INTAKE_FILES.c.first)
 
 
 def add_event_files(connection: Connection, rows: Sequence[Row]) -> None:
     """Name files of events: ``path``, ``first``, ``last``, ``rows``."""
     if rows:
-        connection.execute(INTAKE_FILES.insert(), rows)
+        connection.execute(_ADD_FILE, rows)
+
+
+_ADD_FILE = INTAKE_FILES.insert()
 
 
 def remove_event_file(connection: Connection, path: str, *, rows: int | None = None) -> bool:
@@ -114,7 +123,13 @@ def add_published_ids(connection: Connection, rows: Sequence[Row]) -> None:
 
 def find_event_ids(connection: Connection, channel: str, ids: Collection[str]) -> list[EventId]:
     """Find the events of a channel that have one of these ids, with feed and version or without."""
-    sqlite = connection.dialect.name == "sqlite"
+    values = {"ids": json.dumps(sorted(ids), ensure_ascii=False), "channel": channel}
+    statement = _having_ids(connection.dialect.name == "sqlite")
+    return [EventId._make(row) for row in connection.execute(statement, values)]
+
+
+@cache
+def _having_ids(sqlite: bool) -> sa.TextClause:
     listed = "json_each(:ids) AS wanted" if sqlite else "json_array_elements_text(CAST(:ids AS json)) AS wanted (value)"
     columns = ", ".join(f"event_ids.{name}" for name in EventId._fields)
     # One condition with OR would have SQLite read the whole channel: each half has an index of its own.
@@ -123,8 +138,7 @@ def find_event_ids(connection: Connection, channel: str, ids: Collection[str]) -
         f" WHERE event_ids.channel = :channel AND event_ids.{name} = wanted.value"
         for name in ("id", "base")
     )
-    values = {"ids": json.dumps(sorted(ids), ensure_ascii=False), "channel": channel}
-    return [EventId._make(row) for row in connection.execute(sa.text(" UNION ".join(halves)), values)]
+    return sa.text(" UNION ".join(halves))
 
 
 def add_row_ranges(connection: Connection, rows: Sequence[Row]) -> None:

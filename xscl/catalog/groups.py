@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Integer, MetaData, Table
 from sqlalchemy.engine import Connection
 
+from xscl.catalog.prepared import prepared
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_template
 from xscl.catalog.tables import (
@@ -211,7 +213,17 @@ def read_parts(connection: Connection, parts: Collection[int]) -> list[sa.Row[tu
 
 def has_absences(connection: Connection) -> bool:
     """Tell whether there are groups about absence."""
-    return connection.scalar(sa.select(PARTS.c.gid).limit(1)) is not None
+    return connection.scalar(*_any_part()) is not None
+
+
+@prepared
+def _any_part() -> sa.Select[Any]:
+    return sa.select(PARTS.c.gid).limit(1)
+
+
+@prepared
+def _parts_behind(gid: int) -> sa.Select[Any]:
+    return sa.select(PARTS.c.gid, PARTS.c.part).where(PARTS.c.gid > gid)
 
 
 def asking_of(connection: Connection, groups: Collection[int]) -> dict[int, list[int]]:
@@ -226,7 +238,7 @@ def asking_of(connection: Connection, groups: Collection[int]) -> dict[int, list
 def finders_of(connection: Connection, after: int = 0) -> dict[int, tuple[int, ...]]:
     """Return the groups that find what groups about absence ask, for those with greater numbers than ``after``."""
     found: dict[int, list[int]] = {}
-    rows = connection.execute(sa.select(PARTS.c.gid, PARTS.c.part).where(PARTS.c.gid > after))
+    rows = connection.execute(*_parts_behind(after))
     for gid, part in rows:
         found.setdefault(gid, []).append(part)
     return {gid: tuple(dict.fromkeys(parts)) for gid, parts in found.items()}

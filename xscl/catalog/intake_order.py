@@ -6,9 +6,12 @@ next place and the last one that a committed batch has processed.
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import FLUSHES, HEARTBEATS, HOME, NEVER, SCHEMA_VERSION
 
 __all__ = [
@@ -46,32 +49,54 @@ def take_places(connection: Connection, count: int, now: int) -> tuple[int, int]
 
     Later ones follow at distances of one, so that ``received`` grows strictly over everything that a home takes in.
     """
-    row = connection.execute(sa.select(HOME.c.next_place, HOME.c.received).with_for_update()).one()
+    row = connection.execute(*_next_place_and_time()).one()
     received = max(now, row.received + 1)
-    connection.execute(HOME.update().values(next_place=row.next_place + count, received=received + count - 1))
+    connection.execute(_UPDATE, {"next_place": row.next_place + count, "received": received + count - 1})
     return row.next_place, received
 
 
 def next_place(connection: Connection) -> int:
     """Return the place that the next event or command takes."""
-    return int(connection.execute(sa.select(HOME.c.next_place)).scalar_one())
+    return read_last_places(connection)[1] + 1
 
 
 def read_last_places(connection: Connection) -> tuple[int, int]:
     """Return (last place of the last committed batch, last place taken in)."""
-    row = connection.execute(sa.select(HOME.c.processed, HOME.c.next_place)).one()
+    row = connection.execute(*_last_places()).one()
     return row.processed, row.next_place - 1
 
 
 def read_processed(connection: Connection, *, lock: bool = False) -> int:
     """Return the last place of the last committed batch; with ``lock`` nobody else changes it in this transaction."""
-    statement = sa.select(HOME.c.processed)
-    return connection.scalar(statement.with_for_update() if lock else statement) or 0
+    return connection.scalar(*(_locked_place() if lock else _processed_place())) or 0
 
 
 def set_processed(connection: Connection, place: int) -> None:
     """Note the last place of the last committed batch."""
-    connection.execute(HOME.update().values(processed=place))
+    connection.execute(_UPDATE, {"processed": place})
+
+
+_UPDATE = HOME.update()
+
+
+@prepared
+def _next_place_and_time() -> sa.Select[Any]:
+    return sa.select(HOME.c.next_place, HOME.c.received).with_for_update()
+
+
+@prepared
+def _last_places() -> sa.Select[Any]:
+    return sa.select(HOME.c.processed, HOME.c.next_place)
+
+
+@prepared
+def _processed_place() -> sa.Select[Any]:
+    return sa.select(HOME.c.processed)
+
+
+@prepared
+def _locked_place() -> sa.Select[Any]:
+    return sa.select(HOME.c.processed).with_for_update()
 
 
 def repeat_all(connection: Connection) -> None:
@@ -113,8 +138,12 @@ def add_heartbeat(connection: Connection, place: int, channel: str, time: int) -
 
 def read_heartbeats(connection: Connection, first: int = 0, last: int = NEVER) -> list[tuple[int, str, int]]:
     """Return (place, channel, time) of the heartbeats of a range of places, in their order."""
-    wanted = sa.select(HEARTBEATS).where(HEARTBEATS.c.place.between(first, last)).order_by(HEARTBEATS.c.place)
-    return [(row.place, row.channel, row.ts) for row in connection.execute(wanted)]
+    return [(row.place, row.channel, row.ts) for row in connection.execute(*_heartbeats(first, last))]
+
+
+@prepared
+def _heartbeats(first: int, last: int) -> sa.Select[Any]:
+    return sa.select(HEARTBEATS).where(HEARTBEATS.c.place.between(first, last)).order_by(HEARTBEATS.c.place)
 
 
 def trim_heartbeats(connection: Connection, processed: int, oldest: int | None) -> None:

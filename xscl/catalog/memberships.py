@@ -11,10 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.catalog.prepared import prepared
 from xscl.catalog.records import RAW, StreamInfo
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import EVENT_IDS, MEMBERSHIPS, STREAMS
@@ -38,9 +40,14 @@ def resolve_stream(streams: Mapping[str, StreamInfo], name: str) -> tuple[str, S
 
 def stored_memberships(connection: Connection, after: int = 0) -> dict[int, Membership]:
     """Memberships by number, those with greater numbers than ``after``; none has ever changed."""
-    rows = connection.execute(sa.select(MEMBERSHIPS).where(MEMBERSHIPS.c.number > after))
+    rows = connection.execute(*_behind(after))
     column = MEMBERSHIPS.c.streams
     return {row.number: Membership(frozenset(read_stored(column, row.streams)), row.whole) for row in rows}
+
+
+@prepared
+def _behind(number: int) -> sa.Select[Any]:
+    return sa.select(MEMBERSHIPS).where(MEMBERSHIPS.c.number > number)
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.intake_order import take_places
+from xscl.catalog.prepared import prepared
 from xscl.catalog.records import RAW, QueryInfo
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_query
@@ -81,15 +82,19 @@ def read_feeders(connection: Connection) -> dict[str, list[frozenset[str]]]:
 
     Queries that read and publish alike count once.  A query that names a stream reads the stream's channel, too.
     """
-    joined = sa.select(QUERIES.c.publish, GROUPS.c.channels).join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
-    streams = sa.select(STREAMS.c.name)
     found: dict[str, list[frozenset[str]]] = {}
-    rows = connection.execute(joined.where(IS_PUBLISHING, LIVE).distinct()).all()
-    named = frozenset(connection.scalars(streams)) if rows else frozenset()
+    rows = connection.execute(*_fed()).all()
+    named = frozenset(connection.scalars(sa.select(STREAMS.c.name))) if rows else frozenset()
     for row in rows:
         names = frozenset(read_stored(GROUPS.c.channels, row.channels))
         found.setdefault(row.publish, []).append(frozenset(n for n in names if n.removesuffix(RAW) not in named))
     return found
+
+
+@prepared
+def _fed() -> sa.Select[Any]:
+    joined = sa.select(QUERIES.c.publish, GROUPS.c.channels).join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
+    return joined.where(IS_PUBLISHING, LIVE).distinct()
 
 
 # -- registration ----------------------------------------------------------------------------------------------

@@ -7,11 +7,13 @@ somebody sets them.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
+from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import QUOTAS
 
 __all__ = ["Quotas", "read_quotas", "set_quotas"]
@@ -38,7 +40,12 @@ class Quotas:
 
 def read_quotas(connection: Connection) -> Quotas:
     """Read the quotas of a home."""
-    return Quotas(**{row.quota: row.most for row in connection.execute(sa.select(QUOTAS))})
+    return Quotas(**{row.quota: row.most for row in connection.execute(*_quotas())})
+
+
+@prepared
+def _quotas() -> sa.Select[Any]:
+    return sa.select(QUOTAS)
 
 
 def set_quotas(connection: Connection, **changed: int | None) -> Quotas:

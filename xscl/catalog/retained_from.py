@@ -4,10 +4,13 @@ them.
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.catalog import Catalog
+from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import CHANNELS
 
 __all__ = ["held_times", "held_up", "held_up_note", "keep_times"]
@@ -15,8 +18,12 @@ __all__ = ["held_times", "held_up", "held_up_note", "keep_times"]
 
 def held_times(connection: Connection) -> dict[str, int]:
     """Return the time from which on events are held as of the last commit, for each channel that has let events go."""
-    statement = sa.select(CHANNELS.c.name, CHANNELS.c.held_from).where(CHANNELS.c.held_from.is_not(None))
-    return {row.name: row.held_from for row in connection.execute(statement)}
+    return {row.name: row.held_from for row in connection.execute(*_held())}
+
+
+@prepared
+def _held() -> sa.Select[Any]:
+    return sa.select(CHANNELS.c.name, CHANNELS.c.held_from).where(CHANNELS.c.held_from.is_not(None))
 
 
 def keep_times(connection: Connection) -> dict[str, int]:

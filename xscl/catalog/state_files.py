@@ -23,7 +23,10 @@ __all__ = [
 def add_state_files(connection: Connection, rows: Sequence[Mapping[str, object]]) -> None:
     """Name files of join state."""
     if rows:
-        connection.execute(STATE_FILES.insert(), rows)
+        connection.execute(_ADD, rows)
+
+
+_ADD = STATE_FILES.insert()
 
 
 def count_held(connection: Connection, held: Mapping[str, int]) -> None:

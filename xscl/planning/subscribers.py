@@ -15,12 +15,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.groups import finders_of
 from xscl.catalog.intake_order import next_place
+from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import GROUPS, IS_DROPPED, NEVER, QUERIES, in_parts
 
 __all__ = ["Chosen", "GroupText", "Subscribers", "group_texts"]
@@ -154,13 +156,7 @@ class Subscribers:
         """Read what has changed since the range that began at the place ``before``."""
         changed: set[int] = set()
         # A drop takes a new place.  A suspension has the place behind its batch, which is no older than that range.
-        dropped = sa.select(QUERIES.c.docid_until, QUERIES.c.gid, QUERIES.c.sees_from).where(
-            IS_DROPPED,
-            QUERIES.c.query <= self._seen,
-            (QUERIES.c.docid_until >= self._read_until)
-            | QUERIES.c.suspended.is_not(None) & (QUERIES.c.docid_until > before),
-        )
-        for end, asked, start in connection.execute(dropped):
+        for end, asked, start in connection.execute(*_dropped(self._seen, self._read_until, before)):
             for gid in self._of(asked):
                 self._groups[gid].live -= 1
                 self._drop(end, gid, start)
@@ -209,10 +205,8 @@ class Subscribers:
 
     def _registered(self, connection: Connection, last: int) -> Iterator[tuple[int, int, int]]:
         """(group, least docid seen, place of the drop) of queries registered since; those that see nothing yet wait."""
-        columns = QUERIES.c.query, QUERIES.c.gid, QUERIES.c.docid_from, QUERIES.c.docid_until, QUERIES.c.sees_from
         while True:
-            statement = sa.select(*columns).where(QUERIES.c.query > self._seen).order_by(QUERIES.c.query).limit(_PAGE)
-            rows = connection.execute(statement).all()
+            rows = connection.execute(*_page_behind(self._seen)).all()
             for row in rows:
                 if row.docid_from >= last:
                     return
@@ -220,6 +214,21 @@ class Subscribers:
                 yield row.gid, row.sees_from, row.docid_until
             if len(rows) < _PAGE:
                 return
+
+
+@prepared
+def _dropped(seen: int, read_until: int, before: int) -> sa.Select[Any]:
+    return sa.select(QUERIES.c.docid_until, QUERIES.c.gid, QUERIES.c.sees_from).where(
+        IS_DROPPED,
+        QUERIES.c.query <= seen,
+        (QUERIES.c.docid_until >= read_until) | QUERIES.c.suspended.is_not(None) & (QUERIES.c.docid_until > before),
+    )
+
+
+@prepared
+def _page_behind(query: int) -> sa.Select[Any]:
+    columns = QUERIES.c.query, QUERIES.c.gid, QUERIES.c.docid_from, QUERIES.c.docid_until, QUERIES.c.sees_from
+    return sa.select(*columns).where(QUERIES.c.query > query).order_by(QUERIES.c.query).limit(_PAGE)
 
 
 class Chosen:

@@ -12,11 +12,13 @@ one of them are no longer listed.  Both bounds move with the commit of a batch.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.channels import move_bounds
+from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import CHANNELS
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.retention import EVER
@@ -36,7 +38,7 @@ def move_held(connection: Connection, received: int, clocks: Mapping[str, int], 
         clocks: time that the clock of each channel shows after the batch.
         reaches: for live queries after the batch.
     """
-    rows = connection.execute(sa.select(CHANNELS).where(CHANNELS.c.retention.is_not(None))).all()
+    rows = connection.execute(*_retained()).all()
     marks = dict(connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.watermark)).all()) if rows else {}
     for row in rows:
         clock = clocks.get(row.name)
@@ -47,6 +49,11 @@ def move_held(connection: Connection, received: int, clocks: Mapping[str, int], 
         kept = row.kept_from if held is None else _later(row.kept_from, min(held, floor))
         if (held, kept) != (row.held_from, row.kept_from):
             move_bounds(connection, row.name, held, kept)
+
+
+@prepared
+def _retained() -> sa.Select[Any]:
+    return sa.select(CHANNELS).where(CHANNELS.c.retention.is_not(None))
 
 
 def _floor(channel: str, reaches: Reaches, marks: Mapping[str, int | None]) -> int:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
+from xscl.catalog.prepared import prepared
 from xscl.catalog.state_files import add_state_files, count_held, remove_state_files, retire_files
 from xscl.catalog.tables import CHANNELS, STATE_FILES
 from xscl.store.compaction import FileSet, longest_run, tier_of
@@ -115,17 +117,26 @@ class StateChange:
 
 def held_state(home: Home, connection: Connection) -> HeldState:
     """Read the join state as the last commit left it."""
-    statement = sa.select(STATE_FILES).order_by(STATE_FILES.c.batch)
     names = StateFile.__slots__
-    rows = [StateFile(**{name: row[name] for name in names}) for row in connection.execute(statement).mappings()]
+    rows = [StateFile(**{name: row[name] for name in names}) for row in connection.execute(*_files()).mappings()]
     reach_path = next((file.path for file in rows if file.kind == "reach"), None)
     return HeldState(
         root=home.root,
         files=tuple(file for file in rows if file.kind in ("witness", "link")),
         reach=None if reach_path is None else _read_reach(home.root / reach_path),
         reach_path=reach_path,
-        watermarks={row.name: row.watermark for row in connection.execute(sa.select(CHANNELS))},
+        watermarks={row.name: row.watermark for row in connection.execute(*_watermarks())},
     )
+
+
+@prepared
+def _files() -> sa.Select[Any]:
+    return sa.select(STATE_FILES).order_by(STATE_FILES.c.batch)
+
+
+@prepared
+def _watermarks() -> sa.Select[Any]:
+    return sa.select(CHANNELS.c.name, CHANNELS.c.watermark)
 
 
 @lru_cache(maxsize=4)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from sqlalchemy.engine import Connection
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.catalog.channels import note_beaten, note_processed, note_published, note_watermark, read_channels
 from xscl.catalog.clocks import Clocks
+from xscl.catalog.prepared import prepared
 from xscl.catalog.queries import read_feeders
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import CHANNELS
@@ -89,8 +91,7 @@ class Watermarks:
 
 def channel_clocks(home: Home, connection: Connection) -> ChannelClocks:
     """Read the clocks of the channels of a home."""
-    columns = (CHANNELS.c.name, CHANNELS.c.processed, CHANNELS.c.published, CHANNELS.c.beaten, CHANNELS.c.settled)
-    rows = connection.execute(sa.select(*columns)).all()
+    rows = connection.execute(*_times()).all()
     return ChannelClocks(
         read_channels(connection),
         {row.name: row.processed for row in rows},
@@ -99,6 +100,11 @@ def channel_clocks(home: Home, connection: Connection) -> ChannelClocks:
         {row.name: row.settled for row in rows},
         read_feeders(connection),
     )
+
+
+@prepared
+def _times() -> sa.Select[Any]:
+    return sa.select(CHANNELS.c.name, CHANNELS.c.processed, CHANNELS.c.published, CHANNELS.c.beaten, CHANNELS.c.settled)
 
 
 def event_times(paths: Sequence[str], first: int, last: int) -> EventTimes:
