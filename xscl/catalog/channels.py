@@ -158,7 +158,7 @@ def note_newest(connection: Connection, channel: str, time: int) -> None:
 def note_heartbeat(connection: Connection, channel: str, time: int) -> None:
     """Note that all events of a channel up to a time are in."""
     known = sa.func.coalesce(CHANNELS.c.heartbeat, time)
-    _update(connection, channel, heartbeat=sa.case((known > time, known), else_=time))
+    _raise(connection, channel, heartbeat=sa.case((known > time, known), else_=time))
 
 
 def note_beaten(connection: Connection, channel: str, time: int) -> None:
@@ -174,8 +174,7 @@ def note_processed(connection: Connection, channel: str, time: int) -> None:
 def note_published(connection: Connection, channel: str, time: int) -> None:
     """Raise the greatest event time of documents published to a channel."""
     known = sa.func.coalesce(CHANNELS.c.published, time)
-    raised = CHANNELS.update().values(published=sa.case((known > time, known), else_=time))
-    connection.execute(raised.where(CHANNELS.c.name == channel))
+    _raise(connection, channel, published=sa.case((known > time, known), else_=time))
 
 
 def note_watermark(connection: Connection, channel: str, time: int | None) -> None:
@@ -191,6 +190,11 @@ def move_bounds(connection: Connection, channel: str, held_from: int | None, kep
 def forget_times(connection: Connection) -> None:
     """Forget the times that batches have noted of all channels."""
     connection.execute(CHANNELS.update().values(processed=None, published=None, beaten=None, watermark=None))
+
+
+def _raise(connection: Connection, channel: str, **values: sa.Case[Any]) -> None:
+    """Change columns of a channel to what depends on their values."""
+    connection.execute(CHANNELS.update().where(CHANNELS.c.name == channel).values(**values))
 
 
 def _update(connection: Connection, channel: str, **values: object) -> bool:
