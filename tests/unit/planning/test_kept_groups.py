@@ -100,7 +100,7 @@ def test_a_second_start_compiles_nothing_and_plans_the_same(home: Home, monkeypa
     [
         lambda content: content[: len(content) // 2],
         lambda content: content[:40] + b"9" + content[41:],
-        lambda content: content.replace(b'"definitions"', b'"other"', 1),
+        lambda content: content.replace(b'"values"', b'"other"', 1),
         lambda content: b"",
         lambda content: b"\xff\n[]\n\n" + b"[" * 100_000,
     ],
@@ -126,11 +126,10 @@ def test_another_version_compiles_anew(home: Home, monkeypatch: pytest.MonkeyPat
     "forged",
     [
         lambda text: re.sub(r'"groups":\[\[', '"groups":[[[],', text),
-        lambda text: text.replace('"skeletons":[[', '"skeletons":[[7,', 1),
+        lambda text: text.replace('"values":[[', '"values":[[7,', 1),
+        lambda text: re.sub(r'"groups":(.*?)\[[0-9]+\]', r'"groups":\1[0]', text),
         lambda text: text.replace('"Step"', '"__import__"'),
-        lambda text: text.replace('"definitions":[', '"definitions":{"a":[', 1).replace(
-            '],"skeletons"', ']},"skeletons"', 1
-        ),
+        lambda text: text.replace('"values":[', '"values":{"a":[', 1).replace('],"groups"', ']},"groups"', 1),
         lambda text: "[]",
     ],
 )
