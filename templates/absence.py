@@ -45,6 +45,7 @@ PENDING_SCHEMA = pa.schema(
         ("ts", pa.int64()),  # time of the match
         ("later", pa.int64()),  # how much later that is than the newest member
         ("came", pa.int64()),  # place at which its members are in
+        ("waits", pa.string()),  # by what it is answered and final, a key of ``Frontiers``
         ("ends", pa.list_(pa.int64())),  # greatest time of each forbidden document
         ("killed", pa.int64()),  # greatest place of a forbidden document that came; -1: none
         ("answered", pa.int64()),  # place at which it was answered; -1: not yet
@@ -68,7 +69,7 @@ HIT_SCHEMA = pa.schema([("row", pa.int64()), ("place", pa.int64()), ("other", pa
 
 @dataclass(frozen=True, slots=True)
 class Frontiers:
-    """Places at which the rows of a group are answered and final."""
+    """Places at which rows that wait for the same channels are answered and final."""
 
     answers: Sequence[Settled]
     """Times up to which each channel of a forbidden document answers."""
@@ -134,11 +135,11 @@ class Subtracted:
     """Rows that are not final: table ``PENDING_SCHEMA``."""
 
 
-def subtracted(frontiers: Mapping[int, Frontiers], first: int, last: int, work: Round) -> Subtracted:
+def subtracted(frontiers: Mapping[str, Frontiers], first: int, last: int, work: Round) -> Subtracted:
     """Answer what can be answered, and note what forbids rows that are not final.
 
     Args:
-        frontiers: by group.
+        frontiers: by what rows wait for.
         first: first place of the range.
         last: last place of it.
         work: the rows.
@@ -146,8 +147,8 @@ def subtracted(frontiers: Mapping[int, Frontiers], first: int, last: int, work: 
     pending = work.pending
     known = pending.column("answered").to_numpy()
     came = np.maximum(pending.column("came").to_numpy(), first)
-    answers = {gid: each.answers for gid, each in frontiers.items()}
-    settled = {gid: each.settled for gid, each in frontiers.items()}
+    answers = {name: each.answers for name, each in frontiers.items()}
+    settled = {name: each.settled for name, each in frontiers.items()}
     decided = np.where(known >= 0, known, _places(pending, came, answers))
     final = np.maximum(decided, _places(pending, came, settled))
     row, place, other = _hits(pending, work.kills, final, first)
@@ -181,16 +182,16 @@ def _with(table: pa.Table, columns: Mapping[str, Int64s]) -> pa.Table:
     return table
 
 
-def _places(pending: pa.Table, came: Int64s, settled: Mapping[int, Sequence[Settled]]) -> Int64s:
+def _places(pending: pa.Table, came: Int64s, settled: Mapping[str, Sequence[Settled]]) -> Int64s:
     """Return the place at which each row's members are in, and all channels beyond its ends; ``NOT_YET``: none."""
-    groups = pending.column("gid").to_numpy()
+    waits = pending.column("waits").combine_chunks().dictionary_encode()
     found = came.copy()
     ends = pending.column("ends").combine_chunks()
-    starts = ends.offsets.to_numpy()[: len(groups)]
+    starts = ends.offsets.to_numpy()[: len(found)]
     values = ends.values.to_numpy()
-    for gid in np.unique(groups).tolist():
-        mine = np.flatnonzero(groups == gid)
-        for number, channel in enumerate(settled[gid]):
+    for kind, name in enumerate(waits.dictionary.to_pylist()):
+        mine = np.flatnonzero(waits.indices.to_numpy() == kind)
+        for number, channel in enumerate(settled[name]):
             found[mine] = np.maximum(found[mine], channel.beyond(values[starts[mine] + number]))
     return np.asarray(found, dtype=np.int64)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 
@@ -32,7 +33,6 @@ from xscl.batches.settled import settled_times
 from xscl.catalog.groups import read_parts
 from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import add_state_files, remove_state_files, retire_files
-from xscl.catalog.tables import PARTS, in_parts
 from xscl.language.absence import LATEST
 from xscl.spark.places import HERE, OnSpark, Place, slots_of
 from xscl.store.event_files import events_of
@@ -88,10 +88,10 @@ def decide_absences(batch: Attempt) -> Absences:
     if not work.pending.num_rows:
         return Absences(before, None)
     with batch.home.catalog.read() as connection:
-        wanted = {row.gid: row for row in _wanted(connection, work.pending.column("gid").to_pylist())}
+        groups = np.unique(work.pending.column("gid").to_numpy()).tolist()
         oldest = int(work.pending.column("came").to_numpy().min())
-        readers = Readers(connection, wanted, oldest, span.last)
-    frontiers = _frontiers(batch, wanted)
+        readers = Readers(connection, groups, oldest, span.last)
+    frontiers = _frontiers(batch, work.pending)
     place: Place = HERE
     if batch.driver.prefers_spark(work.pending.num_rows * _ROW_SECONDS):
         place = OnSpark(batch.jobs.session, slots_of(batch.jobs.session()))
@@ -113,18 +113,15 @@ def decide_absences(batch: Attempt) -> Absences:
     return Absences(before, after, out.counts, tuple(rows), place is not HERE)
 
 
-def _frontiers(batch: Attempt, wanted: Mapping[int, Any]) -> dict[int, Frontiers]:
-    """Return where the rows of groups are answered and final."""
+def _frontiers(batch: Attempt, pending: pa.Table) -> dict[str, Frontiers]:
+    """Return where rows are answered and final, by what they wait for."""
     published = {} if batch.publisher is None else batch.publisher.newest
-    channels = {gid: [channel for channel, _ in json.loads(row.ends)] for gid, row in wanted.items()}
-    asked = {(name, each) for gid, names in channels.items() for name in names for each in (None, wanted[gid].blocking)}
+    waits = {text: json.loads(text) for text in pc.unique(pending.column("waits")).to_pylist()}
+    asked = {(name, each) for names, blocking in waits.values() for name in names for each in (None, blocking)}
     settled = settled_times(batch.span, asked, published)
     return {
-        gid: Frontiers(
-            [settled[name, wanted[gid].blocking] for name in names],
-            [settled[name, None] for name in names],
-        )
-        for gid, names in channels.items()
+        text: Frontiers([settled[name, blocking] for name in names], [settled[name, None] for name in names])
+        for text, (names, blocking) in waits.items()
     }
 
 
@@ -183,12 +180,6 @@ def _found(batch: Attempt, files: Sequence[Any]) -> tuple[list[pa.Table], list[p
     return wanted, killed
 
 
-def _wanted(connection: sa.Connection, groups: Collection[int]) -> Iterator[Any]:
-    """Yield the rows of ``parts`` with the facts of groups about absence."""
-    for some in in_parts(sorted(set(groups))):
-        yield from connection.execute(sa.select(PARTS).where(PARTS.c.gid.in_(some), PARTS.c.number == 0))
-
-
 def _times(batch: Attempt, docs: _Int64s) -> dict[str, npt.NDArray[Any]]:
     """Return the documents of some combinations, ascending, their times, and whether they are late."""
     tables = () if batch.publisher is None else batch.publisher.tables
@@ -219,6 +210,7 @@ def _pending(part: Bindings, ends_of: Any, times: Mapping[str, npt.NDArray[Any]]
         "ts": when,
         "later": when - newest,
         "came": place_of(docs).max(axis=1),
+        "waits": pa.repeat(json.dumps([[channel for channel, _ in ends_of], part.blocking]), count),
         "ends": _lists(ends),
         "killed": np.full(count, -1),
         "answered": np.full(count, -1),

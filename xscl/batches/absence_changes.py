@@ -10,7 +10,7 @@ Changes are told between the states before and after a batch.  A match that come
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,7 @@ from xscl.templates.results import Admitted, ClassRow, ResultColumns
 
 __all__ = ["Changes", "Readers", "Retraction", "changes_of", "retraction_rows"]
 
+_NONE = -(1 << 62)
 _CELLS = 4_000_000
 """Rows times queries that are looked at together."""
 _Queries = tuple[Int64s, Int64s, Int64s]
@@ -101,67 +102,94 @@ class Changes:
 class Readers:
     """Queries of groups about absence that may see pending rows, dropped ones included."""
 
-    def __init__(self, connection: sa.Connection, groups: Collection[int], oldest: int, last: int) -> None:
+    def __init__(self, connection: sa.Connection, groups: Sequence[int], oldest: int, last: int) -> None:
         """Read the queries that were live at the place ``oldest`` or came later; ``last`` is the batch's last place."""
         self.last = last
-        self.of: dict[int, _Queries] = {}
-        """Queries by group."""
-        self._newest: dict[int, int] = {}
-        """The greatest place after which one that goes on sees members."""
         columns = QUERIES.c.gid, QUERIES.c.sees_from, QUERIES.c.docid_until, QUERIES.c.query
-        found: dict[int, list[tuple[int, int, int]]] = {}
-        for some in in_parts(sorted(groups)):
+        rows: list[tuple[int, ...]] = []
+        for some in in_parts(groups):
             live = QUERIES.c.gid.in_(some), QUERIES.c.docid_until > oldest
-            for gid, *rest in connection.execute(sa.select(*columns).where(*live)):
-                found.setdefault(gid, []).append(tuple(rest))
-        for gid, rows in found.items():
-            starts, ends, numbers = (np.array(column, np.int64) for column in zip(*rows, strict=True))
-            self.of[gid] = starts, ends, numbers
-            if (ends > last).any():
-                self._newest[gid] = int(starts[ends > last].max())
+            rows += map(tuple, connection.execute(sa.select(*columns).where(*live)))
+        table = np.array(sorted(rows), dtype=np.int64).reshape(-1, 4)
+        _, self._begins, self._ends, self._numbers = table.T
+        self._groups, self._starts = np.unique(table[:, 0], return_index=True)
+
+    def of(self, gid: int) -> _Queries:
+        """Return the queries of a group that has some."""
+        at = int(np.searchsorted(self._groups, gid))
+        mine = slice(self._starts[at], self._starts[at + 1] if at + 1 < len(self._starts) else None)
+        return self._begins[mine], self._ends[mine], self._numbers[mine]
 
     def may_see(self, left: pa.Table) -> Bools:
         """Tell for which rows a query is left that no forbidden document keeps from them."""
-        groups, killed = left.column("gid").to_numpy(), left.column("killed").to_numpy()
-        found = np.zeros(len(groups), dtype=np.bool_)
-        for gid in np.unique(groups).tolist():
-            if gid in self._newest:
-                mine = groups == gid
-                found[mine] = killed[mine] <= self._newest[gid]
+        newest = self._greatest(np.where(self._ends > self.last, self._begins, _NONE))
+        found: Bools = left.column("killed").to_numpy() <= newest[self._at(left)]
         return found
+
+    def may_change(self, rows: pa.Table, hits: _Hits, first: int) -> Bools:
+        """Tell which rows may change matches of a query; most forbidden rows change none."""
+        killed = rows.column("killed").to_numpy()
+        newest, places = killed.copy(), killed.copy()
+        row, place, _ = hits
+        np.maximum.at(newest, row, place)
+        np.maximum.at(places, row, np.maximum(place, first))
+        at = self._at(rows)
+        latest, soonest = self._greatest(self._begins)[at], -self._greatest(-self._ends)[at]
+        kept = (rows.column("answered").to_numpy() < 0) & (newest > latest) & (places < soonest)
+        found: Bools = (at < len(self._groups)) & ~kept
+        return found
+
+    def _greatest(self, values: Int64s) -> Int64s:
+        """Return the greatest value of each group's queries; behind them ``_NONE``, for groups without."""
+        found = np.maximum.reduceat(values, self._starts) if len(values) else values
+        return np.append(found, _NONE)
+
+    def _at(self, rows: pa.Table) -> Int64s:
+        """Return the place of each row's group."""
+        groups = rows.column("gid").to_numpy()
+        at = np.searchsorted(self._groups, groups)
+        there = np.append(self._groups, _NONE)[at] == groups
+        return np.where(there, at, len(self._groups))
 
 
 def changes_of(part: Subtracted, readers: Readers, first: int) -> Changes:
     """Tell how the matches of touched rows change for queries; ``first`` is the first place of the batch."""
     found = Changes()
-    groups = part.touched.column("gid").to_numpy()
-    hit, places, others = (part.hits.column(name).to_numpy() for name in ("row", "place", "other"))
-    for gid in np.unique(groups).tolist():
-        if gid in readers.of:
-            mine = np.flatnonzero(groups == gid)
-            at = np.minimum(np.searchsorted(mine, hit), len(mine) - 1)
-            chosen = mine[at] == hit
-            hits = at[chosen], places[chosen], others[chosen]
-            touched = _Touched(part.touched.take(pa.array(mine)), hits, readers.of[gid], first)
-            for some in touched.chunks():
-                found.add(some.changes(gid, readers.last, first))
+    hits: _Hits = tuple(part.hits.column(name).to_numpy() for name in ("row", "place", "other"))
+    chosen = np.flatnonzero(readers.may_change(part.touched, hits, first))
+    # A group has its rows side by side.
+    chosen = chosen[np.argsort(part.touched.column("gid").to_numpy()[chosen], kind="stable")]
+    rows, hits = part.touched.take(pa.array(chosen)), _moved(hits, chosen, part.touched.num_rows)
+    groups, begins = np.unique(rows.column("gid").to_numpy(), return_index=True)
+    cuts = np.append(begins, rows.num_rows).tolist()
+    of_group = np.searchsorted(hits[0], cuts).tolist()
+    for number, gid in enumerate(groups.tolist()):
+        begin, end = cuts[number : number + 2]
+        row, place, other = (column[of_group[number] : of_group[number + 1]] for column in hits)
+        touched = _Touched(rows.slice(begin, end - begin), (row - begin, place, other), readers.of(gid))
+        for some in touched.chunks():
+            found.add(some.changes(gid, readers.last, first))
     return found
+
+
+def _moved(hits: _Hits, chosen: Int64s, count: int) -> _Hits:
+    """Return the hits of rows that were chosen out of so many, by the order of these."""
+    place = np.full(count, -1)
+    place[chosen] = np.arange(len(chosen))
+    row = place[hits[0]]
+    order = np.argsort(row, kind="stable")
+    order = order[row[order] >= 0]
+    return row[order], hits[1][order], hits[2][order]
 
 
 class _Touched:
     """Touched rows of a group, those of one match side by side."""
 
-    def __init__(self, rows: pa.Table, hits: _Hits, queries: _Queries, first: int) -> None:
+    def __init__(self, rows: pa.Table, hits: _Hits, queries: _Queries) -> None:
         self.queries = queries
-        chosen = np.flatnonzero(~_kept_from_all(rows, hits, queries, first))
-        rows = rows.take(pa.array(chosen))
         order, self.starts = _by_match(rows)
         self.rows = rows.take(pa.array(order))
-        place = np.full(int(chosen.max(initial=-1)) + 1, -1)
-        place[chosen[order]] = np.arange(len(order))
-        mine = hits[0] < len(place)
-        mine[mine] = place[hits[0][mine]] >= 0
-        self.hits = place[hits[0][mine]], hits[1][mine], hits[2][mine]
+        self.hits = _moved(hits, order, rows.num_rows)
 
     def chunks(self) -> Iterator[_Chunk]:
         """Yield some matches at a time."""
@@ -175,18 +203,6 @@ class _Touched:
             starts = self.starts[(self.starts >= begin) & (self.starts < end)] - begin
             yield _Chunk(self.rows.slice(begin, end - begin), starts, self.queries, (row - begin, place, other))
             begin = end
-
-
-def _kept_from_all(rows: pa.Table, hits: _Hits, queries: _Queries, first: int) -> Bools:
-    """Tell which rows no query has had, and none has: most of those that are forbidden."""
-    newest, places = rows.column("killed").to_numpy().copy(), rows.column("killed").to_numpy().copy()
-    row, place, _ = hits
-    np.maximum.at(newest, row, place)
-    np.maximum.at(places, row, np.maximum(place, first))
-    unanswered = rows.column("answered").to_numpy() < 0
-    begins, ends, _ = queries
-    found: Bools = unanswered & (newest > begins.max()) & (places < ends.min())
-    return found
 
 
 def _by_match(rows: pa.Table) -> tuple[Int64s, Int64s]:

@@ -28,6 +28,8 @@ class Bindings:
     """End of the time of what is forbidden, as table ``parts`` has it; None: these are of what is forbidden."""
     shown: int
     """Number of nodes behind those of the members that make a match."""
+    blocking: int | None
+    """Time behind clocks of answers, as table ``parts`` has it."""
     groups: Int64s
     """The group about absence of each."""
     docs: Int64s
@@ -52,11 +54,12 @@ def bindings(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> I
     )
     for shape, (kind, documents, count) in enumerate(shapes.tolist()):
         mine = np.flatnonzero(number.reshape(-1) == shape)
-        ends, shown = list(kinds)[kind]
+        ends, shown, blocking = list(kinds)[kind]
         rows = meant[mine]
         yield Bindings(
             ends,
             shown,
+            blocking,
             groups[part[mine]],
             found.docs[of[mine], :documents],
             values[begins[rows, None] + np.arange(count)],
@@ -64,8 +67,8 @@ def bindings(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> I
         )
 
 
-def _kind(row: Any) -> tuple[str | None, int]:
-    return (row.ends, row.shown) if row.number == 0 else (None, 0)
+def _kind(row: Any) -> tuple[str | None, int, int | None]:
+    return (row.ends, row.shown, row.blocking) if row.number == 0 else (None, 0, None)
 
 
 def _pairs(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> tuple[Int64s, Int64s, Int64s]:
