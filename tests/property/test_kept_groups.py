@@ -20,7 +20,9 @@ from strategies import (
 )
 
 from xscl.base.errors import QueryError
+from xscl.language import ast
 from xscl.language.compile import compile_query
+from xscl.language.facts import ChannelFacts, asks_kind, deciding
 from xscl.language.group_data import GroupForm, GroupReader, groups_data
 from xscl.language.parser import parse_query
 from xscl.xpath.pattern import Definition
@@ -67,3 +69,24 @@ def test_groups_of_many_blocks_are_what_their_data_says() -> None:
     for seed in range(examples(40)):
         count += check([many_block_query(Dice(seed), ("R", "Q", "S"), least=2, most=4)])
     assert count > examples(40) / 3
+
+
+@settings(max_examples=examples(120), deadline=None)
+@given(two_block_queries() | one_block_queries())
+def test_documents_of_an_unknown_channel_change_only_groups_that_ask_for_its_kind(text: str) -> None:
+    query = parse_query(text)
+    names = {block.channel for block in ast.blocks(query.source)}
+    made: list[GroupForm | str] = []
+    for kind in (None, "xml"):
+        try:
+            facts = {name: ChannelFacts(kind) for name in names}
+            made.append(GroupForm.of(compile_query(query, text, namespaces=NAMESPACES, channels=facts)))
+        except QueryError as error:
+            made.append(error.condition)
+    one, other = made
+    assert isinstance(one, GroupForm) == isinstance(other, GroupForm)
+    is_asked = asks_kind(text, names)
+    assert is_asked or deciding(ChannelFacts("xml"), is_asked) == deciding(None, is_asked)
+    if isinstance(one, GroupForm) and isinstance(other, GroupForm) and not is_asked:
+        parts = [(each.group, each.channels, each.specs, each.facts) for each in (one, other)]
+        assert parts[0] == parts[1], text

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 from xscl.base.values import digest_text
 from xscl.base.version import VERSION
-from xscl.language.facts import ChannelFacts
+from xscl.language.facts import ChannelFacts, asks_kind, deciding
 from xscl.language.group_data import GroupForm, GroupReader, groups_data
 
 __all__ = ["FEW", "FILE", "KeptGroups", "group_name"]
@@ -32,15 +32,15 @@ _PARTS = ("xpath", "templates", "language")
 """Rooms whose code decides what texts are compiled to."""
 
 
-def group_name(text: str, namespaces: str, known: Iterable[tuple[str, ChannelFacts | None]]) -> str:
+def group_name(text: str, namespaces: str, known: Sequence[tuple[str, ChannelFacts | None]]) -> str:
     """Return the name of what a text is compiled to; ``known`` are its channels and streams, with their facts."""
-    return digest_text(text, namespaces, *(f"{channel}\0{_facts_text(facts)}" for channel, facts in known))
+    is_asked = asks_kind(text, [channel for channel, _ in known])
+    deciders = (f"{channel}\0{_facts_text(deciding(facts, is_asked))}" for channel, facts in known)
+    return digest_text(text, namespaces, *deciders)
 
 
 @lru_cache(maxsize=1024)
-def _facts_text(facts: ChannelFacts | None) -> str:
-    if facts is None:
-        return ""
+def _facts_text(facts: ChannelFacts) -> str:
     sets = (sorted(each) for each in (facts.numeric, facts.texts, facts.times, facts.truths))
     return repr((facts.kind, *sets, facts.channel, facts.stream))
 

@@ -180,12 +180,23 @@ def compile_normal(
     return found
 
 
+def _facts(normal: NormalQuery, channels: Mapping[str, ChannelFacts]) -> dict[str, ChannelFacts]:
+    """Return what is known of a query's channels."""
+    facts = {block.channel: channels.get(block.channel, ChannelFacts()) for block in normal.blocks}
+    unknown = [BlockColumns(block, ChannelFacts()) for block in normal.blocks]
+    if len(facts) == 1 and not any(each.is_any(node) for each in unknown for node in range(len(each.block.nodes))):
+        # It is compiled again before the first row of the channel; before its first document it need not be.
+        facts = {name: replace(of, kind=of.kind or "xml") for name, of in facts.items()}
+    return facts
+
+
 class _Compiler:
     def __init__(self, normal: NormalQuery, channels: Mapping[str, ChannelFacts], *, with_guards: bool) -> None:
         """Prepare; ``with_guards`` lifts conditions on whole documents out of definitions."""
         self.normal = normal
         self.with_guards = with_guards
-        self.columns = [BlockColumns(block, channels.get(block.channel, ChannelFacts())) for block in normal.blocks]
+        facts = _facts(normal, channels)
+        self.columns = [BlockColumns(block, facts[block.channel]) for block in normal.blocks]
 
     def compiled(self, like: CompiledQuery | None = None) -> CompiledQuery:
         normal = self.normal

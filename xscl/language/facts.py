@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
-__all__ = ["ChannelFacts"]
+__all__ = ["ChannelFacts", "asks_kind", "deciding"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +26,19 @@ class ChannelFacts:
     """The channel that this is a stream of; None: it is a channel."""
     stream: int = 0
     """The stream's number, 0 for a channel."""
+
+
+def asks_kind(text: str, channels: Collection[str]) -> bool:
+    """Whether a query is compiled to something else once an unknown channel has documents.
+
+    ``*`` may be any column of rows yet to come.  Documents of one channel may come before another turns out to have
+    rows, and have to join with them.  No document of a channel comes before it is known.
+    """
+    return "*" in text or len(set(channels)) > 1
+
+
+def deciding(facts: ChannelFacts | None, is_asked: bool) -> ChannelFacts:
+    """Return the facts that decide what a query is compiled to; ``is_asked``: it ``asks_kind``."""
+    if facts is None:
+        return ChannelFacts()
+    return replace(facts, kind=None) if facts.kind == "xml" and not is_asked else facts

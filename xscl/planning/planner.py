@@ -18,7 +18,7 @@ from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.catalog.memberships import stored_memberships
 from xscl.catalog.records import ChannelInfo
-from xscl.language.facts import ChannelFacts
+from xscl.language.facts import ChannelFacts, asks_kind, deciding
 from xscl.language.group_data import GroupForm
 from xscl.planning.group_forms import GroupForms
 from xscl.planning.subscribers import Chosen, GroupText, Subscribers
@@ -38,7 +38,7 @@ __all__ = ["Plan", "PlannedGroup", "Planner", "Value", "row_shapes"]
 
 _MANY = 1_000
 """Groups after which the collector is spared what is planned."""
-_Facts = tuple[ChannelFacts | None, ...]
+_Facts = tuple[ChannelFacts, ...]
 Value = tuple[int, str | None, str]
 """Variable and function of a witness row, None for a row without a value; and the names of guards (``guard_set``)."""
 
@@ -120,9 +120,11 @@ class _Bundle:
 class PlannedGroup:
     """Group of the program."""
 
+    asks_kind: bool
+    """Whether it depends on its channels being known to have documents (``language.facts``)."""
     channels: tuple[str, ...]
     facts: _Facts
-    """Facts of the channels when the query was compiled."""
+    """Facts of the channels that decided what its text was compiled to."""
     asked: _Bundle
     read: _Bundle
     """Specs of facts that its guards read."""
@@ -249,13 +251,13 @@ class Planner:
 
     # -- groups ------------------------------------------------------------------------------------------------
 
-    def _facts_of(self, channels: Iterable[str]) -> _Facts:
-        return tuple(self._facts.get(channel) for channel in channels)
+    def _facts_of(self, is_asked: bool, channels: Iterable[str]) -> _Facts:
+        return tuple(deciding(self._facts.get(channel), is_asked) for channel in channels)
 
     def _stays(self, gid: int) -> bool:
         """Whether a group of the program may stay there: a group is compiled again only if its own channels change."""
         known = self._groups[gid]
-        return gid in self._subscribers and known.facts == self._facts_of(known.channels)
+        return gid in self._subscribers and known.facts == self._facts_of(known.asks_kind, known.channels)
 
     def _change(
         self, stale: list[int], compiled: list[tuple[GroupText, GroupForm]], memberships: Mapping[int, Membership]
@@ -283,11 +285,14 @@ class Planner:
             self._files.program.change(change)
         # Those that come first, so that what they share with those that go stays.
         gone = [self._groups.pop(gid) for gid in stale]
-        facts = {channels: self._facts_of(channels) for channels in {made.channels for _, made in compiled}}
+        facts: dict[tuple[bool, tuple[str, ...]], _Facts] = {}
         for row, made in compiled:
             asked, read = self._bundle(made.specs), self._bundle(made.facts)
-            live = self._program.groups[row.number]
-            self._groups[row.number] = PlannedGroup(made.channels, facts[made.channels], asked, read, live.group)
+            reads = asks_kind(row.text, made.channels), made.channels
+            if reads not in facts:
+                facts[reads] = self._facts_of(*reads)
+            group = self._program.groups[row.number].group
+            self._groups[row.number] = PlannedGroup(*reads, facts[reads], asked, read, group)
         self._keys.clear()
         for known in gone:
             self._let_go(known.asked)

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from xscl.base.types import Event
 from xscl.catalog import tables
 from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import NEVER
+from xscl.intake.intake import Intake
 from xscl.language import forms as prepared
 from xscl.planning import group_forms as planning
 from xscl.planning.planner import Planner
@@ -35,19 +37,37 @@ def planner(home: Home) -> Iterator[Planner]:
     opened.close()
 
 
-def test_only_new_groups_are_compiled_and_dropped_ones_forgotten(
-    home: Home, planner: Planner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    compiled: list[str] = []
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Texts that the planner compiles, in order."""
+    found: list[str] = []
     parse_query = planning.parse_query
 
     def counted(text: str) -> object:
-        compiled.append(text)
+        found.append(text)
         return parse_query(text)
 
     # Where groups of one instance are compiled together, the forms of texts parse.
     monkeypatch.setattr(planning, "parse_query", counted)
     monkeypatch.setattr(prepared, "parse_query", counted)
+    return found
+
+
+def test_the_first_document_of_a_channel_compiles_only_queries_again_that_ask_for_its_kind(
+    home: Home, planner: Planner, compiled: list[str]
+) -> None:
+    asking = ["S//*->x JOIN {x = y, 1 h} S//b->y", "S//b->x JOIN {x = y, 1 h} T//b->y"]
+    Registry(home.catalog).register_many([*TEXTS, *asking])
+    assert planner.plan(1, NEVER - 1) is not None
+    compiled.clear()
+    Intake(home).take([Event("S", "1", 1, xml="<a/>")])
+    assert planner.plan(1, NEVER - 1) is not None
+    assert sorted(compiled) == asking
+
+
+def test_only_new_groups_are_compiled_and_dropped_ones_forgotten(
+    home: Home, planner: Planner, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tables, "_PART", 2)
     registry = Registry(home.catalog)
     registry.register_many([*TEXTS[:3], TEXTS[0]])
