@@ -11,7 +11,6 @@ The law, held by tests: the rows are those of CQ_T (``sql``) for every query of 
 
 from __future__ import annotations
 
-import operator
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xscl.base.docids import PUBLISHED, place_of
+from xscl.base.values import COMPARISONS
 from xscl.templates.columns import Int64s, numbered, rising, stacked, take
 from xscl.templates.guarded_windows import guarded, guarded_windows
 from xscl.templates.matched_edges import Matched, MatchedEdges
@@ -41,16 +41,6 @@ _MANY_ADMITTED = 1 << 24
 
 _MEMO_NUMBERS = 10_000_000
 """Numbers remembered for all signatures: nodes of rows and matches, and windows; some 50 bytes each."""
-
-
-_COMPARE = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 class Resolver:
@@ -337,4 +327,4 @@ def grouped(left: Int64s, right: Int64s) -> tuple[npt.NDArray[np.int64], Int64s]
 def holds_exactly(edge: Edge, left: str, right: str) -> bool:
     """Return a BAND edge on two numbers that are too close for doubles to tell."""
     key = edge.key
-    return bool(_COMPARE[key.op](Fraction(left), key.f * Fraction(right) + key.add))
+    return bool(COMPARISONS[key.op](Fraction(left), key.f * Fraction(right) + key.add))

@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
 
 from lxml import etree
 
-from xscl.base.values import apply_functions, column_text, normalize_space, number_text, to_number
+from xscl.base.values import COMPARISONS, apply_functions, column_text, normalize_space, number_text, to_number
 from xscl.base.words import folded_words
 from xscl.xpath.nodes import (
     AttributeNode,
@@ -68,15 +66,6 @@ _SHARED = 1 << 16
 
 _MOST_CHARACTERS = 1 << 25
 """Characters that are kept of one document: nested elements have the same text again and again."""
-
-_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 class Memo:
@@ -315,7 +304,7 @@ def _compare(left: Expression, op: str, right: Constant, node: Node, memo: Memo)
 def _compare_atom(condition: Compared, value: str | None) -> bool:
     if value is None:
         return False
-    compare, constant = _OPERATORS[condition.op], condition.right
+    compare, constant = COMPARISONS[condition.op], condition.right
     if not condition.of_numbers:
         return compare(value, constant.value)
     number = number_text(value)
@@ -326,7 +315,7 @@ def _compare_atom(condition: Compared, value: str | None) -> bool:
 def _compare_value(value: Value, op: str, right: Constant) -> bool:
     if isinstance(value, str) and not right.is_number and op in ("=", "!="):
         return (value == right.value) is (op == "=")
-    return _OPERATORS[op](as_number(value), as_number(right.value))
+    return COMPARISONS[op](as_number(value), as_number(right.value))
 
 
 def as_number(value: Value) -> float:

@@ -7,12 +7,13 @@ for feed items alike (docs/reference/language.md, Joins; numbers: docs/explanati
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from xxhash import xxh64_intdigest
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "COMPARISONS",
     "FUNCTIONS",
     "apply_functions",
     "canonical_url",
@@ -40,6 +42,18 @@ __all__ = [
     "value_hash",
     "value_hashes",
 ]
+
+COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType(
+    {
+        "=": operator.eq,
+        "!=": operator.ne,
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+    }
+)
+"""Comparisons by their operators."""
 
 _XPATH_NUMBER = re.compile(r"[ \t\r\n]*(-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[ \t\r\n]*\Z")
 _MOST_DIGITS = 1_000

@@ -44,7 +44,7 @@ from xscl.templates.run_files import open_run
 from xscl.templates.run_rows import documents_rows, merged_run, rows_of_run, with_more_rows
 from xscl.templates.runs import Run
 
-__all__ = ["HeldState", "StateChange", "commit_state", "discard_change", "held_state", "next_state", "same_state"]
+__all__ = ["HeldState", "StateChange", "commit_state", "discard_change", "held_state", "next_state"]
 
 _FANOUT = 8
 """Files of one tier that are merged; a tier's files have at most that many times the rows of the one before."""
@@ -142,11 +142,6 @@ def _watermarks() -> sa.Select[Any]:
 @lru_cache(maxsize=4)
 def _read_reach(path: Path) -> pa.Table:
     return pq.read_table(check_file(path))
-
-
-def same_state(state: HeldState) -> StateChange:
-    """Return the change of a range of the intake order without an event: none."""
-    return StateChange(state, state, FileSet(state.files))
 
 
 def next_state(

@@ -21,6 +21,7 @@ from xscl.base.types import Event
 from xscl.catalog.tables import BATCHES, CHANNELS, HOME, OLD_FILES
 from xscl.engine import Engine
 from xscl.registry.channels import add_channel, set_channel
+from xscl.store.compaction import FileSet
 from xscl.store.home import Home, init_home
 from xscl.store.join_state import (
     HeldState,
@@ -29,7 +30,6 @@ from xscl.store.join_state import (
     discard_change,
     held_state,
     next_state,
-    same_state,
 )
 from xscl.store.retired_files import unlink_old
 from xscl.store.state_files import Kind, write_run
@@ -269,7 +269,7 @@ def test_replaced_files_are_unlinked_later(home: Home, monkeypatch: pytest.Monke
     change = stream.next(6)
     assert len(change.files.retired) == 4 and len(state_of(home).files) == 1
     assert all(Path(path).exists() for path in before), "someone may be reading them"
-    commit(home, same_state(change.after), 2 * MINUTE + GRACE)
+    commit(home, StateChange(change.after, change.after, FileSet(change.after.files)), 2 * MINUTE + GRACE)
     assert not any(Path(path).exists() for path in before)
     assert all(Path(path).exists() for path in state_of(home).paths("witness"))
     assert home.catalog.rows(OLD_FILES) == []
