@@ -656,6 +656,8 @@ class _Grammar:
             found += self.word("STARTING") + choose.one([time], self.word("NOW"), self.word("ALL"))
         if self.more(10):
             found += self.word("CONSISTENCY") + choose.one(self.word("STRONG"), self.word("MIDDLE"))
+        if self.more(10):
+            found += self.word("ON", "CHANGE") + choose.one(self.word("KEEP"), self.word("RETRACT"))
         return found
 
     def item(self) -> list[str]:

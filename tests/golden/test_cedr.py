@@ -5,9 +5,12 @@ The next price after a piece of news is one without another price in between.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import xscl
+from xscl.base.types import Retraction
 from xscl.engine import Engine
 
 NEXT = "N->n FOLLOWED BY {1 h} P->p WITHOUT {BETWEEN} P"
@@ -62,3 +65,17 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
 def test_g_cedr_1_and_cedr_10(level: str, told: dict[str, Told]) -> None:
     """One query at several levels, side by side over one input."""
     assert told[level] == LEVELS[level]
+
+
+@pytest.mark.parametrize("change", ["RETRACT", "KEEP"])
+def test_g_edit_1(change: str, tmp_path: Path) -> None:
+    """An item that said rain says sun now."""
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.register(f"items->i[contains(./title, 'rain')] ON CHANGE {change}", name="q")
+        for title in ("rain", "sun"):
+            engine.ingest([xscl.Event("items", "1", 1, xml=f"<item><title>{title}</title></item>", feed="f")])
+            engine.run_once()
+        told = [match.retracted for match in engine.changes("q")]
+        edited = [Retraction("edited", ("items", "1#2"))]
+        assert told == [None, *(edited if change == "RETRACT" else [])]
+        assert len(list(engine.matches("q"))) == (change == "KEEP")

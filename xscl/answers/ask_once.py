@@ -23,6 +23,7 @@ from xscl.base.types import Match
 from xscl.batches.history_walk import HeldEvents, HeldWalk, held_events
 from xscl.batches.refusals import Unnamed
 from xscl.catalog.channels import read_streams
+from xscl.catalog.events import newer_versions
 from xscl.catalog.intake_order import next_place, read_last_places
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import QueryInfo
@@ -113,7 +114,9 @@ def query_once(
             parts.append(matches)
             refused += lost
         found, *forbidden = parts
-        if absence is not None:
+        if absence is not None and not absence.ends:
+            found = _newest(home, found, place)
+        elif absence is not None:
             found = without_forbidden(home, absence, found, forbidden, events.on_time)
     told = (f"{each.channel}:{each.id}: {each.message}" for each in dict.fromkeys(refused))
     notes = (*notes, *_waiting_notes(home, compiled.channels), *told)
@@ -123,6 +126,13 @@ def query_once(
     seen.sort(key=lambda item: (item.ts, item.id))
     built = built_matches(home, iter(seen))
     return Answer((replace(match, cursor="") for match in named_matches(home, built)), notes)
+
+
+def _newest(home: Home, found: Sequence[StoredMatch], last: int) -> list[StoredMatch]:
+    """Return the matches whose members are the newest versions of their items."""
+    with home.catalog.read() as connection:
+        older = newer_versions(connection, {docid for match in found for docid in match.docids}, last)
+    return [match for match in found if older.keys().isdisjoint(match.docids)]
 
 
 def _walked(

@@ -257,7 +257,7 @@ class MatchReader:
 
     def _taken_back(self, row: Retracted) -> Iterator[FoundMatch]:
         """Give a match that was taken back once for each query that had it."""
-        match = StoredMatch(row.docids, row.nodes, (), frozenset((row.gid,)), None, row.later, row.batch)
+        match = StoredMatch(row.docids, row.nodes, (), frozenset((row.gid,)), row.exchange, row.later, row.batch)
         if self._asked is None:
             self._read_subscribers([match])
         why = Retraction(row.because, None if row.channel is None or row.id is None else (row.channel, row.id))

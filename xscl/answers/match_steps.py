@@ -409,6 +409,7 @@ def _holding(found: str) -> list[Step]:
             from xscl_retractions r join subscribers q on q.gid = r.gid
               and r.batch >= q.since and r.batch <= q.ended
               and r.first > q.after and r.last < q.docid_until and r.place < q.docid_until
+              and q.after >= coalesce(r.exchange, 0)
             """,
         ),
         step(

@@ -29,10 +29,12 @@ from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.batches.absence_changes import Changes, Readers, changes_of, retraction_rows
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import Bindings, bindings
+from xscl.batches.edited import edited_matches
 from xscl.batches.settled import settled_times
 from xscl.catalog.groups import read_parts
 from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import add_state_files, remove_state_files, retire_files
+from xscl.catalog.tables import NOTHING_FORBIDDEN
 from xscl.language.absence import LATEST
 from xscl.spark.places import HERE, OnSpark, Place, slots_of
 from xscl.store.event_files import events_of
@@ -44,7 +46,6 @@ from xscl.templates.absence import (
     PENDING_SCHEMA,
     Frontiers,
     Round,
-    Subtracted,
     parted,
     subtracted,
 )
@@ -84,9 +85,27 @@ def decide_absences(batch: Attempt) -> Absences:
     span, before = batch.span, batch.span.pending
     if not span.absences:
         return Absences(before, None)
-    work, changed = _round(batch)
-    if not work.pending.num_rows:
-        return Absences(before, None)
+    out = ResultColumns(origin_of(span.batch, _LEVEL), batch.home.root / batch.results / "absence")
+    folder = batch.home.root / batch.results
+    files = data_files(folder) if folder.exists() else []
+    edited = edited_matches(batch, Results(files), out)
+    work, changed = _round(batch, files)
+    found, after, on_spark = Changes(), None, False
+    if work.pending.num_rows:
+        found, left, on_spark = _decided(batch, work)
+        same = not changed and not found.touched and left.num_rows == work.pending.num_rows
+        after = _known(before, batch) if same else _written(batch, left)
+    found.write(out)
+    out.write()
+    step("batch.decided")
+    tables = () if batch.publisher is None else batch.publisher.tables
+    rows = retraction_rows(batch.home, span, [*found.retracted, *edited], tables)
+    return Absences(before, after, out.counts, tuple(rows), on_spark)
+
+
+def _decided(batch: Attempt, work: Round) -> tuple[Changes, pa.Table, bool]:
+    """Return what changes, the rows that are left, and whether tasks of Spark told."""
+    span = batch.span
     with batch.home.catalog.read() as connection:
         groups = np.unique(work.pending.column("gid").to_numpy()).tolist()
         oldest = int(work.pending.column("came").to_numpy().min())
@@ -97,20 +116,11 @@ def decide_absences(batch: Attempt) -> Absences:
         place = OnSpark(batch.jobs.session, slots_of(batch.jobs.session()))
     step("batch.absence")
     done = place.map(partial(subtracted, frontiers, span.first, span.last), parted(work, place.slots))
-    out = ResultColumns(origin_of(span.batch, _LEVEL), batch.home.root / batch.results / "absence")
     found = Changes()
     for part in done:
         found.add(changes_of(part, readers, span.first))
-    found.write(out)
-    out.write()
-    step("batch.decided")
     left = pa.concat_tables([part.left for part in done])
-    kept = left.filter(pa.array(readers.may_see(left)))
-    same = not changed and not _touches(done) and kept.num_rows == left.num_rows
-    after = _known(before, batch) if same else _written(batch, kept)
-    tables = () if batch.publisher is None else batch.publisher.tables
-    rows = retraction_rows(batch.home, span, found.retracted, tables)
-    return Absences(before, after, out.counts, tuple(rows), place is not HERE)
+    return found, left.filter(pa.array(readers.may_see(left))), place is not HERE
 
 
 def _frontiers(batch: Attempt, pending: pa.Table) -> dict[str, Frontiers]:
@@ -123,10 +133,6 @@ def _frontiers(batch: Attempt, pending: pa.Table) -> dict[str, Frontiers]:
         text: Frontiers([settled[name, blocking] for name in names], [settled[name, None] for name in names])
         for text, (names, blocking) in waits.items()
     }
-
-
-def _touches(done: Sequence[Subtracted]) -> bool:
-    return any(part.touched.num_rows or part.hits.num_rows for part in done)
 
 
 def commit_absences(connection: sa.Connection, absences: Absences, now: int) -> None:
@@ -144,13 +150,11 @@ def commit_absences(connection: sa.Connection, absences: Absences, now: int) -> 
 # -- what was found ------------------------------------------------------------------------------------------------
 
 
-def _round(batch: Attempt) -> tuple[Round, bool]:
+def _round(batch: Attempt, files: Sequence[Any]) -> tuple[Round, bool]:
     """Return the rows to decide, and whether there are new ones or killed ones."""
     known = PENDING_SCHEMA.empty_table()
     if batch.span.pending is not None:
         known = pq.read_table(check_file(batch.home.root / batch.span.pending), schema=PENDING_SCHEMA)
-    folder = batch.home.root / batch.results
-    files = data_files(folder) if folder.exists() else []
     wanted, killed = _found(batch, files) if files else ([], [])
     pending = pa.concat_tables([known, *wanted])
     kills = pa.concat_tables([KILL_SCHEMA.empty_table(), *killed])
@@ -161,7 +165,8 @@ def _found(batch: Attempt, files: Sequence[Any]) -> tuple[list[pa.Table], list[p
     """Return new pending rows, and bindings with forbidden documents, of what the levels have found."""
     results = Results(files)
     with batch.home.catalog.read() as connection:
-        asked = read_parts(connection, np.unique(results.class_groups()[2]).tolist())
+        rows = read_parts(connection, np.unique(results.class_groups()[2]).tolist())
+    asked = [row for row in rows if row.ends != NOTHING_FORBIDDEN]
     if not asked:
         return [], []
     meanings = results.meanings({row.part for row in asked})

@@ -65,6 +65,8 @@ class Retraction:
     """Place of what takes it back."""
     other: int
     """Number of the document that does."""
+    because: Because = "late"
+    exchange: int | None = None
 
 
 @dataclass(slots=True)
@@ -73,11 +75,14 @@ class Changes:
 
     found: list[_Found] = field(default_factory=list)
     retracted: list[Retraction] = field(default_factory=list)
+    touched: bool = False
+    """Whether rows were answered, or forbidden."""
 
     def add(self, more: Changes) -> None:
         """Add the changes of other matches."""
         self.found += more.found
         self.retracted += more.retracted
+        self.touched |= more.touched
 
     def write(self, out: ResultColumns) -> None:
         """Write what comes as results."""
@@ -113,6 +118,9 @@ class Readers:
         table = np.array(sorted(rows), dtype=np.int64).reshape(-1, 4)
         _, self._begins, self._ends, self._numbers = table.T
         self._groups, self._starts = np.unique(table[:, 0], return_index=True)
+
+    def __contains__(self, gid: int) -> bool:
+        return gid in self._groups
 
     def of(self, gid: int) -> _Queries:
         """Return the queries of a group that has some."""
@@ -154,7 +162,7 @@ class Readers:
 
 def changes_of(part: Subtracted, readers: Readers, first: int) -> Changes:
     """Tell how the matches of touched rows change for queries; ``first`` is the first place of the batch."""
-    found = Changes()
+    found = Changes(touched=bool(part.touched.num_rows))
     hits: _Hits = tuple(part.hits.column(name).to_numpy() for name in ("row", "place", "other"))
     chosen = np.flatnonzero(readers.may_change(part.touched, hits, first))
     # A group has its rows side by side.
@@ -306,7 +314,6 @@ def retraction_rows(
     if not docids:
         return
     events = {row["docid"]: row for row in events_of(home, docids, ["docid", "channel", "id"], tables).to_pylist()}
-    because: Because = "replayed" if span.replayed else "late"
     for each in sorted(retracted, key=lambda one: (one.docs, one.nodes, one.groups)):
         places = [place_of(docid) for docid in each.docs]
         other = events.get(each.other, {"channel": None, "id": None})
@@ -319,7 +326,8 @@ def retraction_rows(
             "last": max(places),
             "later": each.later,
             "place": each.place,
-            "because": because,
+            "exchange": each.exchange,
+            "because": "replayed" if span.replayed else each.because,
             "channel": other["channel"],
             "id": other["id"],
         }

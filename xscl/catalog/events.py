@@ -21,10 +21,12 @@ __all__ = [
     "add_event_files",
     "add_event_ids",
     "add_row_ranges",
+    "edited_between",
     "find_event_ids",
     "files_between",
     "add_published_ids",
     "forget_published",
+    "newer_versions",
     "ranges_of_file",
     "remove_event_file",
     "remove_event_ids",
@@ -33,6 +35,31 @@ __all__ = [
 ]
 
 Row = Mapping[str, object]
+
+
+def newer_versions(connection: Connection, docids: Collection[int], last: int) -> dict[int, int]:
+    """Return the event that brought the next version of some events, up to a place, by their numbers."""
+    mine, newer, joined = _versions()
+    found: dict[int, int] = {}
+    for part in in_parts(sorted(docids)):
+        some = sa.select(mine.c.docid, sa.func.min(newer.c.docid)).select_from(joined).group_by(mine.c.docid)
+        rows = connection.execute(some.where(mine.c.docid.in_(part), newer.c.docid <= last))
+        found.update((older, docid) for older, docid in rows)
+    return found
+
+
+def edited_between(connection: Connection, first: int, last: int) -> frozenset[int]:
+    """Return the numbers of events that have a newer version among the events of some places."""
+    mine, newer, joined = _versions()
+    came = newer.c.docid.between(first, last), newer.c.version > 1
+    return frozenset(connection.scalars(sa.select(mine.c.docid).select_from(joined).where(*came)))
+
+
+def _versions() -> tuple[Any, Any, Any]:
+    """Return events, those with the next versions of their items, and both joined."""
+    mine, newer = EVENT_IDS.alias("mine"), EVENT_IDS.alias("newer")
+    same = [mine.c[name] == newer.c[name] for name in ("channel", "base", "item")]
+    return mine, newer, newer.join(mine, sa.and_(*same, newer.c.version == mine.c.version + 1))
 
 
 # -- files -----------------------------------------------------------------------------------------------------

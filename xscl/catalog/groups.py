@@ -24,6 +24,7 @@ from xscl.catalog.tables import (
     GUARDS,
     INSTANCES,
     IS_LISTED,
+    IS_RETRACTING,
     NEVER,
     PARTS,
     QUERIES,
@@ -58,6 +59,7 @@ __all__ = [
     "read_template_use",
     "read_templates",
     "remove_groups",
+    "retracting_parts",
     "remove_variables",
     "stored_rt",
     "stored_template",
@@ -224,6 +226,14 @@ def _any_part() -> sa.Select[Any]:
 @prepared
 def _parts_behind(gid: int) -> sa.Select[Any]:
     return sa.select(PARTS.c.gid, PARTS.c.part).where(PARTS.c.gid > gid)
+
+
+def retracting_parts(connection: Connection) -> dict[int, list[int]]:
+    """Return the groups whose matches newer versions of items take back, by the group that finds these."""
+    found: dict[int, list[int]] = {}
+    for gid, part in connection.execute(sa.select(PARTS.c.gid, PARTS.c.part).where(IS_RETRACTING)):
+        found.setdefault(part, []).append(gid)
+    return found
 
 
 def asking_of(connection: Connection, groups: Collection[int]) -> dict[int, list[int]]:

@@ -41,6 +41,8 @@ class Retracted:
     nodes: tuple[int, ...]
     later: int
     """Time from its newest member to it, microseconds."""
+    exchange: int | None
+    """A query has it only if it sees members from this place on; None: every one has it."""
     place: int
     """A query that was dropped before this place keeps it."""
     because: Because
@@ -69,7 +71,8 @@ def read_retractions(connection: Connection, groups: Sequence[int] | None, first
         for row in connection.execute(part):
             docids = tuple(read_stored(RETRACTIONS.c.docs, row.docs))
             nodes = tuple(int(node) for node in row.nodes.split(",") if node)
-            yield Retracted(row.batch, row.gid, docids, nodes, row.later, row.place, row.because, row.channel, row.id)
+            told = row.later, row.exchange, row.place, row.because, row.channel, row.id
+            yield Retracted(row.batch, row.gid, docids, nodes, *told)
 
 
 def trim_retractions(connection: Connection, oldest: int | None) -> None:

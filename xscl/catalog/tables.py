@@ -31,12 +31,14 @@ __all__ = [
     "IS_DROPPED",
     "IS_LISTED",
     "IS_PUBLISHING",
+    "IS_RETRACTING",
     "IS_SUSPENDED",
     "IS_WAITING",
     "LATE",
     "MEMBERSHIPS",
     "METADATA",
     "NEVER",
+    "NOTHING_FORBIDDEN",
     "OLD_FILES",
     "PARTS",
     "QUERIES",
@@ -202,6 +204,10 @@ IS_WAITING = sa.and_(QUERIES.c.starting != sa.literal_column("'NOW'"), QUERIES.c
 """Condition that a query waits for its answers from held events."""
 IS_PUBLISHING = QUERIES.c.publish.is_not(None)
 IS_SUSPENDED = sa.and_(QUERIES.c.suspended.is_not(None), QUERIES.c.released.is_(None))
+NOTHING_FORBIDDEN = "[]"
+"""``parts.ends`` of queries whose matches only newer versions of items take back."""
+IS_RETRACTING = PARTS.c.ends == sa.literal_column(f"'{NOTHING_FORBIDDEN}'")
+"""Condition that a newer version of an item takes back what a part finds: nothing else is forbidden."""
 IS_LISTED = sa.or_(QUERIES.c.docid_until == NEVER, IS_SUSPENDED)
 """Live, or suspended: its name is taken."""
 VARIABLES = Table(
@@ -401,6 +407,7 @@ RETRACTIONS = Table(
     _needed("last", BigInteger, "greatest place of a member"),
     _count("later", "time from its newest member to it, microseconds"),
     _needed("place", BigInteger, "a query that was dropped before this place keeps it"),
+    Column("exchange", BigInteger, comment="a query has it only if it sees members from there on; NULL: every one"),
     _needed("because", String, "late, edited, removed or replayed"),
     Column("channel", String, comment="channel of the event that did it"),
     Column("id", String, comment="id of that event"),
@@ -489,6 +496,7 @@ def _declare_partial_indexes(_: MetaData, connection: sa.Connection, **__: objec
         ("queries_waiting", QUERIES.c.docid_from, IS_WAITING),
         ("queries_publish", QUERIES.c.publish, IS_PUBLISHING),
         ("queries_suspended", QUERIES.c.qid, IS_SUSPENDED),
+        ("parts_retracting", PARTS.c.gid, IS_RETRACTING),
         ("queries_history", QUERIES.c.history, QUERIES.c.history.is_not(None)),
         ("event_ids_published", EVENT_IDS.c.published, EVENT_IDS.c.published.is_not(None)),
         ("late_replayed", LATE.c.replayed, LATE.c.replayed.is_not(None)),

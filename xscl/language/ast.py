@@ -328,6 +328,8 @@ class Query:
     """Documents that must not be there, besides those of the source."""
     level: Level | None = None
     """Level of consistency; None: the channels that it reads tell."""
+    retracts: bool = False
+    """Whether a newer version of an item takes back the matches of the older one."""
     span: Span = _span()
     publish_span: Span = _span()
 

@@ -126,6 +126,8 @@ def compile_query(
     Raises:
         QueryError: as ``normalize``.
     """
+    if query.retracts:
+        return _compiled_retracting(query, text, namespaces, channels)
     if query.negations:
         return _compiled_absence(query, text, namespaces, channels)
     normal = normalize(query, text, namespaces)
@@ -160,9 +162,32 @@ def _compiled_absence(
     return compiled if query.level is None else at_level(compiled, query.level)
 
 
+def _compiled_retracting(
+    query: ast.Query, text: str, namespaces: Mapping[str, str] | None, channels: Mapping[str, ChannelFacts] | None
+) -> CompiledQuery:
+    """Compile a query whose matches are taken back, and the query that finds them.
+
+    Raises:
+        UnsupportedFeatureError: ``XSCL_RETRACT_LIMIT``.
+    """
+    for said, what, hint in (
+        (bool(query.negations), "is not about absence", "CONSISTENCY MIDDLE takes its answers back"),
+        (query.publish is not None, "does not publish", "read its changes with 'match list --after'"),
+        (query.starting != "NOW", "sees what comes after its registration", "leave out STARTING"),
+    ):
+        if said:
+            message = f"a query that takes matches back on changes {what}"
+            raise UnsupportedFeatureError("XSCL_RETRACT_LIMIT", message, text=text, span=query.span, hint=hint)
+    whole = compile_query(replace(query, retracts=False), text, namespaces=namespaces, channels=channels)
+    plain = ast.Query(query.source, query.select, span=query.span)
+    part = CompiledPart(format_query(plain), compile_query(plain, text, namespaces=namespaces, channels=channels))
+    group = replace(whole.group, absence=(part.compiled.group.key, "on change retract"))
+    return replace(whole, group=group, absence=CompiledAbsence(part, (), (), 0))
+
+
 def at_level(compiled: CompiledQuery, level: ast.Level) -> CompiledQuery:
     """Return a query about absence of a level; groups of different levels are different ones."""
-    if compiled.absence is None or compiled.level is not None:
+    if compiled.absence is None or not compiled.absence.ends or compiled.level is not None:
         return compiled
     group = replace(compiled.group, absence=(*compiled.group.absence, format_level(level)))
     return replace(compiled, group=group, level=level)

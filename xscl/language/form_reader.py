@@ -13,7 +13,7 @@ __all__ = ["FormKey", "FormRead", "read_form"]
 # A variable with such a name is left to the parser: in a join's braces the word has a meaning of its own.
 _RESERVED = frozenset(("and", "in", "maxwindow", "once", "unbounded", *UNITS))
 # Clauses and bindings that forms do not know.
-_CLAUSES = frozenset(("as", "consistency", "create", "declare", "drop", "publish", "select", "starting"))
+_CLAUSES = frozenset(("as", "change", "consistency", "create", "declare", "drop", "publish", "select", "starting"))
 _COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">="))
 # Beside one of these a name is not a variable.
 _NAMING = frozenset(("/", "//", "@", ":", "::", "."))

@@ -33,6 +33,8 @@ def format_query(query: ast.Query) -> str:
         lines.append(f"STARTING {query.starting if query.starting == 'ALL' else _string(query.starting)}")
     if query.level is not None:
         lines.append(f"CONSISTENCY {format_level(query.level)}")
+    if query.retracts:
+        lines.append("ON CHANGE RETRACT")
     return "\n".join(lines)
 
 

@@ -37,7 +37,7 @@ __all__ = ["Outline", "outline_of"]
 
 _MOST = 2_000
 """Words and signs, and hundreds of characters, of a text that is filled in; longer ones may be refused."""
-_CLAUSES = frozenset(("as", "consistency", "create", "declare", "drop", "publish", "select", "starting"))
+_CLAUSES = frozenset(("as", "change", "consistency", "create", "declare", "drop", "publish", "select", "starting"))
 _OTHERS = frozenset(("bad", "constructor", "next"))
 _ORDERS = frozenset(("<", "<=", ">", ">="))
 

@@ -56,7 +56,7 @@ _BEHIND = {
 }
 """Words at the start of a statement, behind the first word and behind a block, with the way to write them."""
 _LEVELS = {"strong": ast.STRONG, "middle": ast.MIDDLE}
-_CLAUSES = ("as", "join", "followed", "publish", "starting", "consistency")
+_CLAUSES = ("as", "join", "followed", "publish", "starting", "consistency", "on")
 
 
 def parse_level(text: str) -> ast.Level:
@@ -171,7 +171,8 @@ class StatementParser(AtomParser):
             if publish is None and self.token.is_word("publish"):
                 self.fail("unexpected 'PUBLISH'; it comes before STARTING")
         level = self.level() if self.take_word_if("consistency") else None
-        return ast.Query(source, select, publish, starting, negations, level, self.since(start), published)
+        retracts = self.token.is_word("on") and self.change()
+        return ast.Query(source, select, publish, starting, negations, level, retracts, self.since(start), published)
 
     def at_select(self) -> bool:
         """Return whether a SELECT clause comes, rather than a channel of that name."""
@@ -201,6 +202,15 @@ class StatementParser(AtomParser):
         except ValueError as error:
             self.fail(str(error))
         return self.next().value
+
+    def change(self) -> bool:
+        """Read what a newer version of an item does, from ON on; return whether matches are taken back."""
+        self.next()
+        self.word("change", "after ON")
+        token = self.token
+        if not self.take_word_if("keep", "retract"):
+            self.fail(f"expected KEEP or RETRACT after ON CHANGE, found {shown(token)}")
+        return token.is_word("retract")
 
     def level(self) -> ast.Level:
         """Read the level behind CONSISTENCY."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from xscl.base.errors import QueryError
-from xscl.language.compile import CompiledQuery, compile_query
+from xscl.base.errors import QueryError, XsclError
+from xscl.language import ast
+from xscl.language.compile import CompiledQuery, at_level, compile_query
 from xscl.language.format import format_query
+from xscl.language.forms import Preparer
 from xscl.language.parser import parse_query
 
 BEHIND = "[1 us, UNBOUNDED]"
@@ -87,3 +89,37 @@ def test_groups_are_those_of_equal_questions() -> None:
     assert one.group.key != compiled(text.replace("1 h", "2 h")).group.key
     assert one.group.key != compiled("S->x[./a->p]").group.key
     assert one.read == {"S", "T"}
+
+
+def test_levels_and_changes_make_groups_of_their_own() -> None:
+    text = "S->x[./a->p] NOT FOLLOWED BY {p = q, 1 h} T->y[./b->q]"
+    levels = [compiled(f"{text} CONSISTENCY {level}") for level in ("STRONG", "MIDDLE")]
+    assert len({one.group.key for one in [compiled(text), *levels]}) == 3
+    assert at_level(compiled(text), ast.MIDDLE).group.key == levels[1].group.key
+    assert at_level(levels[0], ast.MIDDLE) is levels[0]
+    plain = "S->x[./a = 1]"
+    assert compiled(f"{plain} ON CHANGE KEEP").group.key == compiled(plain).group.key
+    retracting = compiled(f"{plain} ON CHANGE RETRACT")
+    assert retracting.group.key != compiled(plain).group.key
+    assert retracting.absence is not None
+    assert retracting.absence.wanted.compiled.group.key == compiled(plain).group.key
+    preparer = Preparer()
+    for number in (1, 2, 3):
+        for end in ("", " ON CHANGE RETRACT"):
+            one = f"S->x[./a = {number}]{end}"
+            assert preparer.prepare_text(one).compiled.group.key == compiled(one).group.key
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "S->x NOT FOLLOWED BY {1 h} T ON CHANGE RETRACT",
+        "S PUBLISH c ON CHANGE RETRACT",
+        "S STARTING ALL ON CHANGE RETRACT",
+        "S ON CHANGE FORGET",
+        "S CONSISTENCY OFTEN",
+    ],
+)
+def test_what_changes_cannot_take_back(text: str) -> None:
+    with pytest.raises(XsclError, match="XSCL_RETRACT_LIMIT" if text.endswith("RETRACT") else "XSCL_SYNTAX"):
+        compiled(text)

@@ -1,0 +1,144 @@
+"""Matches of queries that a newer version of an item takes back (``ON CHANGE RETRACT``).
+
+Such a query has one part, which finds its matches as all joins are found.  Matches all of whose members are the newest
+versions become its own.  A newer version takes back those that batches before have found with the version before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
+import sqlalchemy as sa
+
+from xscl.base.docids import place_of
+from xscl.batches.absence_changes import Readers, Retraction
+from xscl.batches.attempt import Attempt
+from xscl.catalog.events import edited_between, newer_versions
+from xscl.catalog.groups import retracting_parts
+from xscl.catalog.tables import BATCHES, QUERIES, in_parts
+from xscl.store.home import Home
+from xscl.store.results import NO_DOC, Combinations, Meaning, Results
+from xscl.templates.columns import Int64s
+from xscl.templates.results import Admitted, ClassRow, ResultColumns
+
+__all__ = ["edited_matches"]
+
+
+def edited_matches(batch: Attempt, results: Results, out: ResultColumns) -> list[Retraction]:
+    """Write the matches of a batch that hold, and return those of earlier batches that do not hold any longer.
+
+    Args:
+        batch: the batch.
+        results: what its levels have found.
+        out: takes the matches.
+    """
+    home, span = batch.home, batch.span
+    with home.catalog.read() as connection:
+        parts = retracting_parts(connection)
+        if not parts:
+            return []
+        edited = edited_between(connection, span.first, span.last) if span.channels else frozenset()
+    _write_new(batch, results, parts, out)
+    groups = {gid for gids in parts.values() for gid in gids}
+    return list(_taken_back(home, (span.first, span.last), groups, edited)) if edited else []
+
+
+# -- matches that come ---------------------------------------------------------------------------------------------
+
+
+def _write_new(batch: Attempt, results: Results, parts: Mapping[int, Sequence[int]], out: ResultColumns) -> None:
+    meanings = results.meanings(parts.keys())
+    if not meanings:
+        return
+    found = results.combinations()
+    found = found.where(meanings.have(found))
+    newer = _newer(batch.home, found.docs, batch.span.last)
+    older = np.isin(found.docs, np.array(sorted(newer), np.int64)).any(axis=1)
+    keys, class_of = np.unique(np.stack([found.origin, found.number], axis=1), axis=0, return_inverse=True)
+    for place, (origin, number) in enumerate(keys.tolist()):
+        mine = class_of.reshape(-1) == place
+        meant = [(meaning, gids) for meaning in meanings.of(origin, number) if (gids := _of(parts, meaning))]
+        _write(out, found.where(mine & ~older), [_class_row(*each) for each in meant])
+        for row in np.flatnonzero(mine & older).tolist():
+            end = min(place_of(newer[docid]) for docid in found.docids(row) if docid in newer)
+            alone = [(meaning, _until(batch, gids, found.docids(row), end)) for meaning, gids in meant]
+            _write(out, found.where(np.array([row])), [_class_row(*each) for each in alone if each[1]])
+
+
+def _of(parts: Mapping[int, Sequence[int]], meaning: Meaning) -> tuple[int, ...]:
+    """Return the groups that have a match of the parts that found it."""
+    return tuple(sorted({gid for part in meaning.groups if part in parts for gid in parts[part]}))
+
+
+def _class_row(meaning: Meaning, groups: Sequence[int]) -> ClassRow:
+    by = Admitted(groups, (1,) * len(groups))
+    return ClassRow("match", 0, meaning.nodes, meaning.witness, by, exchange=meaning.exchange)
+
+
+def _write(out: ResultColumns, found: Combinations, rows: Sequence[ClassRow]) -> None:
+    if not rows or not len(found.origin):
+        return
+    number = out.add_class(rows)
+    docs = found.docs[:, : int((found.docs[0] != NO_DOC).sum())]
+    which = np.full(len(docs), number, dtype=np.int32)
+    if docs.shape[1] == 1:
+        out.add_pairs(docs[:, 0], np.full(len(docs), NO_DOC), which)
+    else:
+        out.add_combinations(docs, which)
+
+
+def _until(batch: Attempt, groups: Sequence[int], docids: Sequence[int], end: int) -> tuple[int, ...]:
+    """Return what stands for the queries that were dropped before a member had a newer version."""
+    places = [place_of(docid) for docid in docids]
+    found: list[int] = []
+    with batch.home.catalog.read() as connection:
+        readers = Readers(connection, groups, max(places), batch.span.last)
+    for begins, ends, numbers in (readers.of(gid) for gid in groups if gid in readers):
+        sees = (begins < min(places)) & (max(places) < ends) & (ends <= end)
+        found += (-numbers[sees]).tolist()
+    return tuple(sorted(found))
+
+
+# -- matches that go -----------------------------------------------------------------------------------------------
+
+
+def _taken_back(
+    home: Home, places: tuple[int, int], groups: Collection[int], edited: Collection[int]
+) -> Iterator[Retraction]:
+    """Yield the matches of earlier batches with an older version, unless an earlier batch took them back."""
+    first, last = places
+    old = np.array(sorted(edited), np.int64)
+    with home.catalog.read() as connection:
+        alone = [-number for number in _queries(connection, groups)]
+        paths = _paths(connection, int(place_of(old).min()))
+    for path in paths:
+        results = Results(home.results([path]))
+        meanings = results.meanings({*groups, *alone})
+        found = results.combinations()
+        found = found.where(meanings.have(found) & np.isin(found.docs, old).any(axis=1))
+        newer = _newer(home, found.docs, last)
+        for row in range(len(found.origin)):
+            docids = found.docids(row)
+            place, other = min((place_of(newer[docid]), newer[docid]) for docid in docids if docid in newer)
+            for meaning in meanings.of(int(found.origin[row]), int(found.number[row])) if place >= first else ():
+                whose = tuple(sorted(meaning.groups & {*groups, *alone}))
+                yield Retraction(whose, docids, meaning.nodes, 0, place, other, "edited", meaning.exchange)
+
+
+def _queries(connection: sa.Connection, groups: Collection[int]) -> Iterator[int]:
+    for some in in_parts(sorted(groups)):
+        yield from connection.scalars(sa.select(QUERIES.c.query).where(QUERIES.c.gid.in_(some)))
+
+
+def _paths(connection: sa.Connection, place: int) -> list[str]:
+    """Return the results of the batches that may have a match of an event at a place, or of later ones."""
+    wanted = BATCHES.c.last >= place, BATCHES.c.matches > 0, BATCHES.c.result_path.is_not(None)
+    paths = connection.scalars(sa.select(BATCHES.c.result_path).where(*wanted).order_by(BATCHES.c.batch))
+    return list(dict.fromkeys(paths))
+
+
+def _newer(home: Home, docs: Int64s, last: int) -> dict[int, int]:
+    """Return the events with newer versions of some documents, up to a place."""
+    with home.catalog.read() as connection:
+        return newer_versions(connection, np.unique(docs[docs != NO_DOC]).tolist(), last)
