@@ -8,7 +8,7 @@ question is told as two joins: what is wanted, and what is wanted together with 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from oracle.evaluate import Answer, Doc, bindings_rows, selected_variables, variables_of
 
@@ -98,6 +98,13 @@ class Intake:
     terms: Mapping[str, Terms]
     ends: bool = False
     """Whether nothing comes any more."""
+    before: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+    """Place up to which a channel had another lateness, with that lateness."""
+
+    def lateness(self, channel: str, place: int) -> int | None:
+        """The lateness by which the next event behind a place is judged."""
+        until, former = self.before.get(channel, (0, None))
+        return former if place < until else self.terms.get(channel, Terms()).lateness
 
     def settled(self, channel: str, place: int, blocking: int | None = None) -> int:
         """The time below which the events of a channel are in, with everything up to a place; or below which its clock
@@ -105,7 +112,8 @@ class Intake:
         """
         terms = self.terms.get(channel, Terms())
         found = [beat.ts + 1 for at, beat in self.beats.items() if at <= place and beat.channel == channel]
-        behind = [] if terms.lateness is None else [terms.lateness]
+        lateness = self.lateness(channel, place)
+        behind = [] if lateness is None else [lateness]
         # What the clock shows is reached; what it is to be beyond is less.
         behind += [] if blocking is None else [blocking - (blocking == 0)]
         if behind:
@@ -138,7 +146,8 @@ def decided(question: Question, intake: Intake) -> set[Decided]:
     events = {
         doc: place for doc, place in intake.judged().items() if question.since < place < question.until and not doc.late
     }
-    places = sorted({*intake.events.values(), *intake.beats, *([FOR_EVER] if intake.ends else [])})
+    changes = {place for place, _ in intake.before.values()}
+    places = sorted({*intake.events.values(), *intake.beats, *changes, *([FOR_EVER] if intake.ends else [])})
     names = selected_variables(question.wanted.select)
     killed = [set(_killed(forbidden, list(events))) for forbidden in question.forbidden]
     found = set()

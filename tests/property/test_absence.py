@@ -20,6 +20,7 @@ from oracle.evaluate import Doc
 import xscl
 from xscl.answers.status import batch_rows
 from xscl.base.settings import Settings
+from xscl.registry.channels import set_channel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,6 +92,10 @@ class Home:
         self.corrected = 0
         self.live: list[str] = []
         self.place = 0
+        self.former: dict[str, tuple[int, int | None]] = {}
+        """Place up to which a channel had another lateness, with that lateness."""
+        self.dropped = False
+        """Whether queries were dropped that no batch has seen yet."""
 
     def register(self) -> None:
         """Register the text under a new name."""
@@ -118,6 +123,16 @@ class Home:
         self.place += 1
         asked = self.asked[name]
         self.asked[name] = replace(asked, until=self.place)
+        self.dropped = True
+
+    def lower(self) -> None:
+        """Give a channel a lateness, or a lower one, as long as no query was dropped that may have waited for it."""
+        name = self.choose.choice("ABC")
+        if name not in self.former and not self.dropped:
+            terms = self.terms[name]
+            self.former[name] = self.place, terms.lateness
+            self.terms[name] = replace(terms, lateness=S)
+            set_channel(self.engine.home.catalog, name, lateness="1 s")
 
     def take(self, number: int) -> None:
         """Take in an event or a heartbeat."""
@@ -136,7 +151,8 @@ class Home:
     def run(self) -> None:
         """Process what came, and compare what each query tells of it with what has changed."""
         self.engine.run_once()
-        intake = Intake(self.events, self.beats, self.terms)
+        self.dropped = False
+        intake = Intake(self.events, self.beats, self.terms, before=self.former)
         for name, asked in self.asked.items():
             after, before = self.told[name]
             now = {replace(each, place=0) for each in decided(asked, intake)}
@@ -170,6 +186,8 @@ def play(
                 home.register()
             elif chance < 0.08 and home.live:
                 home.drop()
+            elif chance < 0.14:
+                home.lower()
             else:
                 home.take(number)
             if choose.random() < often:

@@ -68,25 +68,30 @@ class _Reader:
         if channel is None:
             return Settled(_NEVER, np.zeros(0, np.int64), np.zeros(0, np.int64))
         before, steps = _NEVER, list[_Steps]()
-        behind = self._behind(channel)
-        if behind is not None:
-            shown = [time for time in (self.clocks.shown(channel), clocks.published[name]) if time is not None]
-            before = max(shown) - behind if shown else _NEVER
-            steps += [(places, times - behind) for places, times in self._shown(channel)]
+        known = [time for time in (self.clocks.shown(channel), clocks.published[name]) if time is not None]
+        for behind, since in self._behind(channel):
+            moves = list(self._shown(channel))
             if name in self.published:
-                steps.append(_step(self.span.last, self.published[name] - behind))
+                moves.append(_step(self.span.last, self.published[name]))
+            if known and since < self.span.first:
+                before = max(before, max(known) - behind)
+            elif known:
+                moves.append(_step(since, max(known)))
+            steps += [(np.maximum(places, since), times - behind) for places, times in moves]
         if feeders is None:
             beaten = clocks.beaten[name]
             before = before if beaten is None else max(before, beaten + 1)
             steps += [_step(place, time + 1) for place, of, time in self.span.beats if of == name]
         return _growing(before, steps)
 
-    def _behind(self, channel: ChannelInfo) -> int | None:
-        """Return how far times must be behind the channel's clock; None: the clock says nothing of them."""
-        found = [] if self.blocking is None else [self.blocking or -1]
-        if channel.lateness is not None and self.span.last >= self.span.clocks.settled[channel.name]:
-            found.append(channel.lateness)
-        return min(found, default=None)
+    def _behind(self, channel: ChannelInfo) -> Iterator[tuple[int, int]]:
+        """Yield how far times must be behind the channel's clock, each with the place from which on that is enough."""
+        if self.blocking is not None:
+            yield self.blocking or -1, 0
+        # Events up to there may be in time by another lateness.
+        since = self.span.clocks.settled[channel.name]
+        if channel.lateness is not None and since <= self.span.last:
+            yield channel.lateness, since
 
     def _shown(self, channel: ChannelInfo) -> Iterator[_Steps]:
         """Yield places and times that move what a channel's clock shows."""

@@ -1,0 +1,43 @@
+"""Settled times within a batch: an answer about absence is the same however the intake is cut into batches."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+from absences import Found, answers
+
+import xscl
+from xscl.engine import Engine
+from xscl.registry.channels import set_channel
+
+
+def event(channel: str, ts: int, value: str = "1") -> xscl.Event:
+    return xscl.Event(channel, f"{channel}{ts}", ts, xml=f"<e><k>{value}</k></e>")
+
+
+def cut(engine: Engine, place: int, cuts: Collection[int]) -> None:
+    if place in cuts:
+        engine.run_once()
+
+
+@pytest.mark.parametrize("cuts", [(), (2,), (3,), (1, 2, 3, 4)])
+def test_a_lowered_lateness_says_nothing_of_events_before(tmp_path: Path, cuts: Collection[int]) -> None:
+    """The second payment came in time, by the lateness of then, though it would be late by that of now."""
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("paid", lateness="1h")
+        engine.register("order->x[./k->a] NOT FOLLOWED BY {a = b, 10} paid[./k->b]", name="q")
+        came = [event("order", 1000), event("paid", 2000, "2"), event("paid", 1005), event("order", 2000, "2")]
+        for place, each in enumerate(came, 1):
+            engine.ingest([each])
+            cut(engine, place, cuts)
+        set_channel(engine.home.catalog, "paid", lateness="1s")
+        assert engine.ingest([event("paid", 2020, "3")]).taken == 1
+        assert by_runs(engine) == [(["order2000"], 2_010_000_000)]
+
+
+def by_runs(engine: Engine) -> Found:
+    """What the query says after another batch."""
+    engine.run_once()
+    return answers(engine, "q")
