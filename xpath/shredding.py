@@ -275,6 +275,8 @@ class _Shredding:
         if not len(self.attribute_tag) or b"xmlns" not in self.data.tobytes():
             return None
         declares = self.names.declares(self.name_letters, self.name_begin, self.data)
+        if not declares.any():
+            return None  # a text or a value has the letters
         owner = self.row[self.attribute_tag[declares]]
         rows, first = np.unique(owner, return_index=True)
         last = np.append(first[1:], len(owner)) - 1

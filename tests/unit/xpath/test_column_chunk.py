@@ -40,6 +40,7 @@ VALUES = (
     "]]>",
     "a\t\n b",
     "/>",
+    ' xmlns="u"',
 )
 NAMES = ("a", "b", "n:a", "m:a", "longer-than-eight", "longer-than-eight.bytes", "é", "_", "a1", "xmlnsx", "n:xmlns")
 
@@ -87,6 +88,14 @@ def test_any_texts(texts: list[str]) -> None:
     """What is left out is not in the stored form."""
     plain = [stored(text) for text in texts]
     assert check([*texts, *plain]) >= sum("<!" not in text and "<?" not in text for text in plain)
+
+
+@pytest.mark.parametrize("value", ["how to write an xmlns", ' xmlns="u"', "xmlns:p"])
+def test_letters_of_a_declaration_within_values_declare_nothing(value: str) -> None:
+    element = etree.Element("a", href=value)
+    etree.SubElement(element, "t").text = value
+    text = etree.tostring(element, encoding="unicode")
+    check([stored(text)] * 3)
 
 
 def test_chunks_share_names() -> None:
