@@ -41,6 +41,13 @@ from xscl.store.home import init_home
         ("create query q as S//a", False),
         ("S//a", False),
         ("selection//a", False),
+        ("SELECT * FROM matches /* x */ LIMIT 1", True),
+        ("SELECT 'from a/b' AS x FROM matches", True),
+        ("select a /* from S/a */ from queries", True),
+        ("SELECT <t>it's</t> FROM S//a", False),
+        ("-- " + 400 * "-" + "\n" + 400 * "/* a */\n" + "CREATE QUERY q AS S//a", False),
+        (4_000 * "/*" + "select 1", False),
+        (4_000 * "'" + "/", False),
     ],
 )
 def test_sql_and_xscl(text: str, sql: bool) -> None:

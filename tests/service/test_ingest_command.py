@@ -10,15 +10,18 @@ import httpx2
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sqlalchemy as sa
 from http_service import SETTINGS, Running, running
 from typer.testing import CliRunner, Result
 
 from xscl.base.errors import EngineError
 from xscl.base.types import Event
+from xscl.catalog.tables import HEARTBEATS
 from xscl.cli import pushing
 from xscl.cli.app import app
 from xscl.cli.client import Client
 from xscl.cli.pushing import Pusher
+from xscl.ingest.records import Register
 
 EVENTS = """\
 {"channel": "S", "id": "d1", "ts": 1, "xml": "<book><author>Ann</author></book>"}
@@ -184,3 +187,31 @@ def test_a_service_that_stays_away_is_an_error(ask: CliRunner, tmp_path: Path) -
     pusher.take(Event("S", "d", 1, xml="<a/>"))
     with pytest.raises(EngineError, match="XSCL_NO_ANSWER"):
         pusher.send()
+
+
+def test_heartbeats_go_to_a_service(service: Running, ask: CliRunner, tmp_path: Path) -> None:
+    lines = tmp_path / "beats.ndjson"
+    event = {"channel": "beaten", "id": "b", "ts": 7, "xml": "<a/>"}
+    beat = {"heartbeat": {"channel": "beaten", "ts": 9}}
+    lines.write_text(f"{json.dumps(event)}\n{json.dumps(beat)}\n", encoding="utf-8")
+    told(ask.invoke(app, ["ingest", str(lines), "--url", service.address]))
+    told(ask.invoke(app, ["heartbeat", "beaten", "12", "--url", service.address]))
+    late = ask.invoke(app, ["heartbeat", "beaten", "never", "--url", service.address])
+    assert late.exit_code == 2
+    with service.service.home.catalog.read() as connection:
+        found = connection.execute(sa.select(HEARTBEATS.c.ts).where(HEARTBEATS.c.channel == "beaten")).scalars().all()
+    assert found == [9_000_000, 12_000_000]
+
+
+def test_a_registration_whose_answer_is_lost_is_not_made_twice() -> None:
+    made = []
+
+    def lost(request: httpx2.Request) -> httpx2.Response:
+        made.append(request)
+        raise httpx2.ReadTimeout("nobody answers")
+
+    client = Client("http://service", httpx2.MockTransport(lost), sleep=lambda seconds: None)
+    pusher = Pusher(client)
+    with pytest.raises(EngineError, match="XSCL_NO_ANSWER"):
+        pusher.take(Register("S//a", None, "lines:1"))
+    assert len(made) == 1

@@ -13,8 +13,10 @@ from lxml import etree
 
 from xscl.answers.match_feeds import atom_feed, json_feed
 from xscl.answers.match_listing import list_matches
+from xscl.answers.recent_activity import latest_matches
 from xscl.base.types import Event
 from xscl.engine import Engine
+from xscl.service.delivery_pages import next_page
 from xscl.service.feed_pages import MOST_ENTRIES, FeedPages
 from xscl.store.home import init_home
 
@@ -209,3 +211,26 @@ def test_an_entry_that_was_replaced_is_gone(tmp_path: Path) -> None:
             engine.run_once()
             (entry,) = pages.entries("all", 10)[0]
             assert text in entry.atom
+
+
+def test_an_entry_that_was_taken_back_is_gone_until_it_is_found_again(tmp_path: Path) -> None:
+    def event(channel: str, ts: int) -> Event:
+        return Event(channel, f"{channel}{ts}", ts, xml="<e><k>1</k></e>")
+
+    with Engine(init_home(tmp_path / "home")) as engine:
+        engine.register("A->x[./k->a] NOT FOLLOWED BY {a = b, 10} B->y[./k->b]", name="q")
+        pages, first = FeedPages(engine.home), FeedPages(engine.home)
+        for event_, expected in ((event("A", 1), 0), (event("B", 20), 1), (event("B", 5), 0)):
+            engine.ingest([event_])
+            engine.run_once()
+            found, changed = pages.entries("q", 10)
+            assert len(found) == expected
+            assert (changed is not None) == (expected > 0 or event_.id == "B5")
+        assert first.entries("q", 10)[0] == []
+        keys = set()
+        for after in ("start", next_page(engine.home, "q", "start", most=1, most_bytes=1_000).cursor):
+            page = next_page(engine.home, "q", after, most=1, most_bytes=1_000)
+            assert len(page.cursors) == 1
+            keys.add(page.cursors)
+        assert len(keys) == 2, "a line that takes a match back is not taken for the match sent again"
+        assert latest_matches(engine.home, "q", 10, str) == []

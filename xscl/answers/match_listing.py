@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from xscl.answers.match_cursors import START, Cursor, parse_cursor, refuse_ahead
 from xscl.answers.match_reader import FoundMatch, MatchReader, Times
@@ -28,6 +28,7 @@ __all__ = [
     "ALL_MATCHES",
     "Listing",
     "MatchListing",
+    "NewestMatches",
     "built_matches",
     "find_match",
     "list_matches",
@@ -43,6 +44,8 @@ _FIRST_PART, _PART = 50, 500
 
 _BACK, _FURTHER = 100, 8
 """Batches that are looked through for the last matches at first, and how many times more then."""
+_SPARE = 10
+"""Times as many of the last matches that are remembered, because later ones may be taken back."""
 _KEPT = 20_000
 """Matches, without documents, that a listing keeps from counting them."""
 _SHOWN = 10
@@ -220,8 +223,18 @@ def named_matches(home: Home, matches: Iterator[_Item]) -> Iterator[_Item]:
         yield from matches
 
 
-def newest_matches(home: Home, query: str, after: str, most: int) -> tuple[list[Match], str]:
-    """Return the last matches of a query behind a cursor, as they were committed, and the cursor behind everything.
+class NewestMatches(NamedTuple):
+    """The last matches of a query behind a cursor, as they were committed."""
+
+    matches: list[Match]
+    gone: frozenset[str]
+    """Ids of matches that were taken back behind it; some were found again since."""
+    cursor: str
+    """The cursor behind everything."""
+
+
+def newest_matches(home: Home, query: str, after: str, most: int) -> NewestMatches:
+    """Return the last matches of a query behind a cursor.
 
     Raises:
         CatalogError: there was never a query of that name.
@@ -235,9 +248,20 @@ def newest_matches(home: Home, query: str, after: str, most: int) -> tuple[list[
             # Nobody looks through all that a query ever answered for its last matches.
             start = max(begin, Cursor(max(last + 1 - back, 0)), key=lambda cursor: cursor.batch)
             reader = MatchReader(home, query, Times(), first=start.batch)
-            found = deque((item for item in reader.by_commit(start) if item.retracted is None), maxlen=most)
-            if len(found) == most or start.batch <= begin.batch:
-                return list(built_matches(home, iter(found))), str(Cursor(reader.committed.last + 1))
+            found: dict[str, FoundMatch] = {}
+            gone: set[str] = set()
+            for item in reader.by_commit(start):
+                found.pop(item.id, None)
+                if item.retracted is not None:
+                    gone.add(item.id)
+                else:
+                    found[item.id] = item
+                    if len(found) > _SPARE * most:
+                        del found[next(iter(found))]
+            if len(found) >= most or start.batch <= begin.batch:
+                last_ones = islice(found.values(), max(len(found) - most, 0), None)
+                matches = list(built_matches(home, last_ones))
+                return NewestMatches(matches, frozenset(gone), str(Cursor(reader.committed.last + 1)))
             back *= _FURTHER
 
 

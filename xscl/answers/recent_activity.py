@@ -73,9 +73,12 @@ def latest_matches(home: Home, query: str | None, limit: int, written: Callable[
     while batches:
         begin = batches[min(size, len(batches)) - 1]
         listing = list_matches(home, Listing(query=query, after=str(Cursor(begin)), limit=_READ))
-        told = [match for match in listing]  # noqa: C416 - list() would count them first
-        gone = {match.id for match in told if match.retracted is not None}
-        found = [match for match in told if match.id not in gone]
+        held: dict[str, Match] = {}
+        for match in listing:
+            held.pop(match.id, None)
+            if match.retracted is None:
+                held[match.id] = match
+        found = list(held.values())
         if len(found) >= limit or size >= len(batches):
             break
         size *= 2

@@ -83,8 +83,23 @@ class Client:
         # Whoever may only write is told so by the call.
         return None if response.status_code in (200, 403) else f"it answered {response.status_code}"
 
-    def call_patiently(self, method: str, path: str, **request: Any) -> Any:
-        """Make a call that may be made twice; while the service is busy or away, it is made again.
+    def send_heartbeat(self, channel: str, ts: str) -> None:
+        """Say that all events of a channel up to a time are in; ``ts`` is ISO 8601.
+
+        Raises:
+            EngineError: as ``call_patiently`` says.
+        """
+        self.call_patiently("POST", f"/v1/channels/{quoted(channel)}/heartbeat", json={"ts": ts})
+
+    def call_patiently(self, method: str, path: str, *, is_repeatable: bool = True, **request: Any) -> Any:
+        """Make a call; while the service is busy or away, it is made again.
+
+        Args:
+            method: method of HTTP.
+            path: path of the address.
+            is_repeatable: whether the call does nothing more if it is made twice; else one whose answer is lost is
+                made once.
+            request: the rest of the request.
 
         Raises:
             EngineError: as ``call`` says, after ten minutes of a busy service, or some seconds of none.
@@ -94,7 +109,8 @@ class Client:
             try:
                 response = self._client.request(method, path, **request)
             except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-                pause = next(pauses, None) if isinstance(error, httpx2.TransportError) else None
+                again = httpx2.TransportError if is_repeatable else (httpx2.ConnectError, httpx2.ConnectTimeout)
+                pause = next(pauses, None) if isinstance(error, again) else None
                 if pause is None:
                     raise self._no_answer(error) from None
             else:

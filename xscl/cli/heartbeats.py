@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from xscl.cli.options import HomeOptions, say, time_given
+from xscl.cli.options import ServedOptions, say, time_given
 
 __all__ = ["heartbeat"]
 
@@ -16,7 +16,7 @@ def heartbeat(
     time: Annotated[str, typer.Argument(help="Event time: ISO 8601, seconds, or NOW-5min.")],
     *,
     strict: Annotated[bool, typer.Option("--strict", help="Refuse a channel that does not exist.")] = False,
-    at: HomeOptions,
+    at: ServedOptions,
 ) -> None:
     """Say that all events of a channel up to a time are in: later ones of that time and before it are late.
 
@@ -27,6 +27,10 @@ def heartbeat(
 
     moment = time_given(time, "TIME")
     assert moment is not None
-    with at.open().catalog.begin() as connection:
-        take_heartbeat(connection, channel, moment, now_micros(), strict=strict)
+    client = at.client(only_home=strict)
+    if client is None:
+        with at.open().catalog.begin() as connection:
+            take_heartbeat(connection, channel, moment, now_micros(), strict=strict)
+    else:
+        client.send_heartbeat(channel, format_time(moment))
     say(f"events of {channel} up to {format_time(moment)} are in")

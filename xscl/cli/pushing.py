@@ -14,7 +14,7 @@ from xscl.base.safe_xml import DEFAULT_LIMITS, Limits
 from xscl.base.types import Event, format_time, is_name, to_micros
 from xscl.catalog.records import ChannelInfo
 from xscl.cli.client import Client, quoted
-from xscl.ingest.records import Drop, Flush, Noted, Record, Register, Rejected, RowTable, rejected
+from xscl.ingest.records import Drop, Flush, Heartbeat, Noted, Record, Register, Rejected, RowTable, rejected
 from xscl.intake.checks import check_channel_name, checked_event
 from xscl.intake.report import IntakeReport
 from xscl.intake.row_batch import fixed_schema, read_batch, settle
@@ -66,6 +66,9 @@ class Pusher:
             case Register(owner=None) | Drop():
                 self.send()
                 self._act(record)
+            case Heartbeat():
+                self.send()
+                self._beat(record)
             case Flush():
                 self.report.note_input(f"{record.source}: a service ends its batches by itself, flush means nothing")
             case Rejected():
@@ -199,15 +202,24 @@ class Pusher:
                 self._ordered = True
         return self._ordered
 
+    def _beat(self, record: Heartbeat) -> None:
+        try:
+            self._client.send_heartbeat(record.channel, format_time(record.ts))
+        except XsclError as error:
+            if error.condition in ("XSCL_NO_ANSWER", "XSCL_BUSY"):
+                raise
+            self.report.note(rejected(record.source, error, record.channel))
+
     # -- queries -----------------------------------------------------------------------------------------------
 
     def _act(self, record: Register | Drop) -> None:
         try:
             if isinstance(record, Register):
-                self._client.call_patiently("POST", "/v1/queries", json={"name": record.name, "text": record.text})
+                query = {"name": record.name, "text": record.text}
+                self._client.call_patiently("POST", "/v1/queries", is_repeatable=False, json=query)
                 self.report.registered += 1
             else:
-                self._client.call_patiently("DELETE", f"/v1/queries/{quoted(record.name)}")
+                self._client.call_patiently("DELETE", f"/v1/queries/{quoted(record.name)}", is_repeatable=False)
                 self.report.dropped += 1
         except XsclError as error:
             if error.condition in ("XSCL_NO_ANSWER", "XSCL_BUSY"):

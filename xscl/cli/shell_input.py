@@ -11,11 +11,13 @@ from xscl.language.tokens import statement_tokens
 
 __all__ = ["Input", "first_statement", "is_sql"]
 
-_SQL = re.compile(
-    r"""(?:\s|--[^\n]*|/\*.*?\*/|\()*(?:with|from|values|show|describe|desc|explain|select)\b""",
-    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+_ASIDE = re.compile(
+    r"""'(?:[^'\\]|\\.)*+(?:'|\Z) | "(?:[^"\\]|\\.)*+(?:"|\Z) | --[^\n]*+ | /\*(?:.*?\*/|.*\Z)""",
+    re.VERBOSE | re.DOTALL,
 )
-_XSCL_SELECT = re.compile(r"""\s*select\s*<[^\W\d]|\s*select\b[^;]*?\bfrom\s+[\w.-]+\s*/""", re.IGNORECASE)
+"""Texts and comments, also unfinished ones."""
+_SQL = re.compile(r"[\s(]*+(?:with|from|values|show|describe|desc|explain|select)\b", re.IGNORECASE)
+_XSCL_SELECT = re.compile(r"\s*select\s*<[^\W\d]|\s*select\b[^;]*?\bfrom\s+[\w.-]+\s*/", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ class Input:
 
 def is_sql(text: str) -> bool:
     """Tell whether a statement is one of SQL; a query of XSCL has a constructor or a path."""
-    return _SQL.match(text) is not None and _XSCL_SELECT.match(text) is None
+    plain = _ASIDE.sub(" ", text)
+    return _SQL.match(plain) is not None and _XSCL_SELECT.match(plain) is None
 
 
 def first_statement(text: str) -> Input | None:

@@ -12,6 +12,7 @@
 * ``webhooks``: Webhooks: requests that bring matches to an address, signed, and what their answers mean
 * ``delivery_sending``: Sending of one delivery: page after page to its target, each noted behind it, or put off
 * ``deliverer``: The deliverer: a thread that has deliveries go on as matches are committed
+* ``turns``: Turns of calls that read for long: few at a time, and few of one holder; others are told to come again
 * ``runtime``: The running service: one engine, the pushes that come in, the loop of batches, and the poller of feeds
 * ``access_log``: Lines of the access log on their way out: a thread writes what has come, so that no answer waits for a
   terminal

@@ -48,4 +48,8 @@ class AccessLog:
         if left_out:
             lines.append(f"{left_out} lines of the access log are left out: they could not be written in time")
         if lines:
-            self._write("\n".join(lines))
+            try:
+                self._write("\n".join(lines))
+            except OSError:
+                # A disk may be full for a while; whoever reads the log later is told.
+                self._left_out += len(lines)

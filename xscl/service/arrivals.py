@@ -81,7 +81,7 @@ class Arrivals:
             # Whoever has gone meanwhile was promised nothing.
             part = [each for each in part if each.answer.set_running_or_notify_cancel()]
             try:
-                outcomes = take_pushes(self._intake, [each.push for each in part])
+                outcomes = take_pushes(self._intake, [each.push for each in part]) if part else []
             except BaseException as error:
                 # The fault may be of one push only, as a row that no database can hold.
                 self._alone(part) if len(part) > 1 else self._fail(part[0], error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Annotated
 
 from fastapi import Query, Request
@@ -13,7 +12,8 @@ from xscl.service.calls import Reader, Running
 from xscl.service.console_pages import Form, is_part, new_router, page
 from xscl.service.console_plots import Bar, Curve, bars, curve
 from xscl.service.problems import problem_of
-from xscl.service.sql_api import Rows, Statement, answer_statement
+from xscl.service.sql_api import Rows, Statement
+from xscl.service.sql_api import answer as answered
 
 __all__ = ["router"]
 
@@ -37,14 +37,14 @@ def sql_page(
 
 
 @router.post("/sql")
-def run(request: Request, form: Form, service: Running, holder: Reader) -> Response:
+async def run(request: Request, form: Form, service: Running, holder: Reader) -> Response:
     """Run a statement, and show its rows."""
     text = form.get("sql", "").strip()[:_LONGEST]
     answer: Rows | None = None
     problem = None
     if text:
         try:
-            answer = answer_statement(Statement(sql=text, limit=_ROWS), service, threading.Event())
+            answer = await answered(Statement(sql=text, limit=_ROWS), request, service, holder)
         except XsclError as error:
             problem = problem_of(error)
     template = "part_rows.html" if is_part(request) else "sql.html"

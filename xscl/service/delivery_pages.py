@@ -17,7 +17,8 @@ __all__ = ["Page", "next_page"]
 class Page:
     """Matches that are delivered together."""
 
-    ids: tuple[str, ...]
+    cursors: tuple[str, ...]
+    """The cursor behind each line: a match that is taken back has another line with the same id."""
     body: bytes
     """Their lines, each with the cursor behind it."""
     cursor: str
@@ -37,17 +38,17 @@ def next_page(home: Home, query: str, after: str, *, most: int, most_bytes: int,
     """
     listing = list_matches(home, Listing(query=query, after=after, limit=most))
     end = None if until is None else parse_cursor(until)
-    ids: list[str] = []
+    cursors: list[str] = []
     lines: list[bytes] = []
     size, cursor = 0, None
     for match in listing:
         line = (json_escaped(json.dumps(match_json(match, cursor=True), ensure_ascii=False)) + "\n").encode()
-        if ids and size + len(line) > most_bytes or end is not None and parse_cursor(match.cursor).is_behind(end):
+        if cursors and size + len(line) > most_bytes or end is not None and parse_cursor(match.cursor).is_behind(end):
             break
-        ids.append(match.id)
+        cursors.append(match.cursor)
         lines.append(line)
         size += len(line)
         cursor = match.cursor
     else:
         cursor = listing.cursor
-    return Page(tuple(ids), b"".join(lines), cursor or after)
+    return Page(tuple(cursors), b"".join(lines), cursor or after)

@@ -81,7 +81,7 @@ class Sender:
             page = None
             try:
                 page = await asyncio.to_thread(self._page, delivery, after, None)
-                if not page.ids:
+                if not page.cursors:
                     return delivery, page.cursor
                 failure = await self._put(delivery, page)
             except XsclError as error:
@@ -105,7 +105,7 @@ class Sender:
             while problem is None:
                 try:
                     page = await asyncio.to_thread(self._page, delivery, after, letter.until)
-                    if not page.ids:
+                    if not page.cursors:
                         break
                     failure = await self._put(delivery, page, moves=False)
                 except XsclError as error:
@@ -128,10 +128,10 @@ class Sender:
         else:
             failure = await post_page(self._fetcher, delivery, page, now_micros())
             if failure is not None:
-                self._done("failed", len(page.ids))
+                self._done("failed", len(page.cursors))
                 return failure
             await asyncio.to_thread(self._sent, delivery, page, delivery.size, moves)
-        self._done("delivered", len(page.ids))
+        self._done("delivered", len(page.cursors))
         return None
 
     def _append(self, delivery: Delivery, page: Page, moves: bool) -> None:
@@ -146,15 +146,15 @@ class Sender:
 
     def _sent(self, delivery: Delivery, page: Page, size: int, moves: bool) -> None:
         step("deliver.sent")
-        self._write(note_sent, delivery, page.cursor if moves else delivery.cursor, len(page.ids), size)
+        self._write(note_sent, delivery, page.cursor if moves else delivery.cursor, len(page.cursors), size)
 
     def _failed(self, delivery: Delivery, after: str, page: Page | None, failure: Failure) -> None:
         """Put a delivery off; a page that its target did not take for too long is given up."""
         now, retries = now_micros(), self._settings.retries
         if page is not None and retries.is_last(delivery, now):
-            letter = DeadLetter(after, page.cursor, len(page.ids), failure.problem, now)
+            letter = DeadLetter(after, page.cursor, len(page.cursors), failure.problem, now)
             self._write(give_up, delivery, letter)
-            self._done("given_up", len(page.ids))
+            self._done("given_up", len(page.cursors))
             return
         failing_s = 0.0 if delivery.failing is None else (now - delivery.failing) / _SECOND
         pause_s = retries.pause_s(delivery.failures + 1, failing_s, self._chance())

@@ -29,7 +29,7 @@ from xscl.ingest.reading import Reading
 from xscl.ingest.records import Noted, Record, Rejected, rejected
 from xscl.intake.pushes import Pushed
 from xscl.service.access import needs
-from xscl.service.calls import Name, Running, Writer, problems
+from xscl.service.calls import Body, Name, Running, Writer, problems
 from xscl.service.problems import Refused
 from xscl.service.runtime import Service
 
@@ -81,6 +81,26 @@ _BODIES: dict[str, Any] = {
         _CSV: {"schema": {"type": "string"}, "example": "sym,price\nIBM,101.5\n"},
     },
 }
+
+
+class Beat(Body):
+    """A time up to which all events of a channel are in."""
+
+    ts: str = Field(max_length=100, description="Event time (ISO 8601).")
+
+
+class Place(BaseModel):
+    """Place of the intake order."""
+
+    place: int
+
+
+@router.post("/v1/channels/{channel}/heartbeat", status_code=202, responses=problems(400, 404, 422))
+def heartbeat(beat: Beat, channel: Name, service: Running, holder: Writer) -> Place:
+    """Say that all events of a channel up to a time are in: later ones of that time and before it are late."""
+    place = service.engine.heartbeat(channel, beat.ts, strict=service.settings.strict)
+    service.took(place)
+    return Place(place=place)
 
 
 @router.post(

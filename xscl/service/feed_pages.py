@@ -61,7 +61,12 @@ class FeedPages:
         ask = self._home.catalog.ask
         if kept.cursor != "start" and parse_cursor(kept.cursor).batch > ask(newest_batch):
             return
-        matches, kept.cursor = newest_matches(self._home, query, kept.cursor, MOST_ENTRIES)
-        if matches:
-            kept.entries.extend(map(feed_entry, matches))
-            kept.changed = ask(commit_time, parse_cursor(matches[-1].cursor).batch)
+        newest = newest_matches(self._home, query, kept.cursor, MOST_ENTRIES)
+        kept.cursor = newest.cursor
+        held = [entry for entry in kept.entries if entry.id not in newest.gone]
+        if len(held) < len(kept.entries):
+            kept.entries = deque(held, MOST_ENTRIES)
+            kept.changed = ask(commit_time, ask(newest_batch))
+        if newest.matches:
+            kept.entries.extend(map(feed_entry, newest.matches))
+            kept.changed = ask(commit_time, parse_cursor(newest.matches[-1].cursor).batch)

@@ -83,7 +83,7 @@ class Counts(BaseModel):
 
 
 @router.get("/matches/count", response_model=Counts, responses=problems(400, 404, 422))
-def count(
+async def count(
     service: Running,
     holder: Reader,
     query: Annotated[str | None, Query(max_length=200, description="Only matches of this query.")] = None,
@@ -96,7 +96,9 @@ def count(
     limit: Annotated[int, Query(ge=1, le=10_000, description="Rows at most.")] = 1_000,
 ) -> Counts:
     """Count matches: of each query, or of one query by values of its variables, with aggregates of other values."""
-    found = count_matches(service.home, Listing(query, since, until, now, window), by or (), agg or ())
+    listing = Listing(query, since, until, now, window)
+    async with service.turns.turn(holder.name, service.settings.sql_s):
+        found = await run_in_threadpool(count_matches, service.home, listing, by or (), agg or ())
     rows = [[row[name] for name in found.columns] for row in found.rows[:limit]]
     return Counts(columns=list(found.columns), rows=rows, notes=list(found.notes), more=len(found.rows) > limit)
 

@@ -25,6 +25,7 @@ from xscl.service.live_pages import LivePages
 from xscl.service.metrics import Metrics
 from xscl.service.problems import Refused
 from xscl.service.settings import ServiceSettings
+from xscl.service.turns import Turns
 
 __all__ = ["Service"]
 
@@ -61,6 +62,7 @@ class Service:
         self._stopping = threading.Event()
         self._threads: list[threading.Thread] = []
         self._processed_place, self._taken_place = self.home.catalog.ask(read_last_places)
+        self.turns = Turns()
         self.feed_pages = FeedPages(engine.home)
         self.live_pages = LivePages()
         self.deliverer = Deliverer(engine.home, DeliverySettings(contact=self.polling.contact), self._delivered)

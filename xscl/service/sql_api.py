@@ -19,6 +19,7 @@ from starlette.concurrency import run_in_threadpool
 from xscl.answers.sql_sizes import check_sizes
 from xscl.answers.sql_views import sql_errors
 from xscl.base.errors import EngineError
+from xscl.catalog.tokens import Token
 from xscl.service.calls import Body, Reader, Running, problems
 from xscl.service.problems import Refused
 from xscl.service.runtime import Service
@@ -26,17 +27,14 @@ from xscl.service.runtime import Service
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["MOST_BYTES", "Rows", "Statement", "answer_statement", "router"]
+__all__ = ["MOST_BYTES", "Rows", "Statement", "answer", "router"]
 
 router = APIRouter(prefix="/v1", tags=["sql"])
 
-_AT_ONCE = 4
-"""Statements that run at the same time; others wait."""
 MOST_BYTES = 64 * 1024 * 1024
 """Bytes of an answer at most, as Arrow has them."""
 _AGAIN_S = 0.5
 """Time between two looks at whoever waits, and two interruptions of jobs."""
-_turns = threading.BoundedSemaphore(_AT_ONCE)
 
 
 class Statement(Body):
@@ -64,10 +62,21 @@ class Rows(BaseModel):
 @router.post("/sql", response_model=Rows, responses=problems(400, 413, 422, 504))
 async def sql(statement: Statement, request: Request, service: Running, holder: Reader) -> Rows:
     """Read the home's relations with one statement of Spark SQL; whoever hangs up cancels it."""
+    return await answer(statement, request, service, holder)
+
+
+async def answer(statement: Statement, request: Request, service: Service, holder: Token) -> Rows:
+    """Answer a statement in its turn, unless whoever asks hangs up.
+
+    Raises:
+        Refused: ``XSCL_BUSY``, ``XSCL_SQL_TIME``.
+        EngineError: ``XSCL_SQL``, ``XSCL_SQL_SIZE``.
+    """
     gone = threading.Event()
     watching = asyncio.create_task(_watch(request, gone))
     try:
-        return await run_in_threadpool(answer_statement, statement, service, gone)
+        async with service.turns.turn(holder.name, service.settings.sql_s):
+            return await run_in_threadpool(_answer, statement, service, gone)
     finally:
         watching.cancel()
 
@@ -79,19 +88,12 @@ async def _watch(request: Request, gone: threading.Event) -> None:
     gone.set()
 
 
-def answer_statement(statement: Statement, service: Service, gone: threading.Event) -> Rows:
-    """Answer a statement, unless ``gone`` says that nobody waits for it any more.
-
-    Raises:
-        Refused: ``XSCL_BUSY``, ``XSCL_SQL_TIME``.
-        EngineError: ``XSCL_SQL``, ``XSCL_SQL_SIZE``.
-    """
+def _answer(statement: Statement, service: Service, gone: threading.Event) -> Rows:
     limit = min(statement.limit, service.settings.sql_rows)
-    with _turn(service.settings.sql_s, gone):
-        check_sizes(statement.sql)
-        frame = service.engine.sql(statement.sql)
-        with _interrupted(frame.sparkSession, service.settings.sql_s, gone), sql_errors():
-            found = frame.limit(limit + 1).toArrow()
+    check_sizes(statement.sql)
+    frame = service.engine.sql(statement.sql)
+    with _interrupted(frame.sparkSession, service.settings.sql_s, gone), sql_errors():
+        found = frame.limit(limit + 1).toArrow()
     if found.nbytes > MOST_BYTES:
         told = f"the first {len(found):,} rows of the answer have {found.nbytes:,} bytes, at most {MOST_BYTES:,}"
         raise EngineError("XSCL_SQL_SIZE", told, hint="ask for fewer rows (LIMIT), or for fewer columns")
@@ -100,23 +102,6 @@ def answer_statement(statement: Statement, service: Service, gone: threading.Eve
     values = [column.to_pylist() for column in found.slice(0, limit).columns]
     rows = [[_plain(value) for value in row] for row in zip(*values, strict=True)]
     return Rows(columns=columns, rows=rows, more=len(found) > limit)
-
-
-@contextmanager
-def _turn(seconds: float, gone: threading.Event) -> Iterator[None]:
-    """Wait for a turn, at most so many seconds, and give it back.
-
-    Raises:
-        Refused: ``XSCL_BUSY``: none came in time, or nobody waits for it any more.
-    """
-    until = time.monotonic() + seconds
-    while not _turns.acquire(timeout=_AGAIN_S):
-        if gone.is_set() or time.monotonic() > until:
-            raise Refused(503, "XSCL_BUSY", f"{_AT_ONCE} statements run, and others wait", after_s=seconds)
-    try:
-        yield
-    finally:
-        _turns.release()
 
 
 @contextmanager

@@ -75,10 +75,10 @@ async def post_page(fetcher: Fetcher, delivery: Delivery, page: Page, now: int) 
     at = now // _SECOND
     headers = {
         "Content-Type": "application/x-ndjson",
-        "Idempotency-Key": digest_text(delivery.name, *page.ids),
+        "Idempotency-Key": digest_text(delivery.name, *page.cursors),
         "X-Xscl-Delivery": quote(delivery.name),
         "X-Xscl-Query": quote(delivery.query),
-        "X-Xscl-Matches": str(len(page.ids)),
+        "X-Xscl-Matches": str(len(page.cursors)),
         SIGNATURE: signature(delivery.secret or "", page.body, at),
     }
     found = await fetcher.post(delivery.target, page.body, headers, allow_private=delivery.private)
