@@ -28,10 +28,11 @@ from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.batches.absence_changes import Changes, Readers, changes_of, retraction_rows
 from xscl.batches.attempt import Attempt
-from xscl.batches.bindings import Bindings, bindings
+from xscl.batches.bindings import Bindings, bindings, unasked_matches
 from xscl.batches.edited import edited_matches
 from xscl.batches.settled import settled_times
 from xscl.catalog.groups import read_parts
+from xscl.catalog.queries import asked_groups
 from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import add_state_files, remove_state_files, retire_files
 from xscl.catalog.tables import NOTHING_FORBIDDEN
@@ -70,6 +71,7 @@ class Absences:
     after: StateFile | None
     """File of those that are left."""
     counts: Counter[str] = field(default_factory=Counter)
+    """Rows of its results; matches that only parts have are taken off."""
     retractions: tuple[dict[str, Any], ...] = ()
     """Rows of table ``retractions``."""
     on_spark: bool = False
@@ -88,7 +90,8 @@ def decide_absences(batch: Attempt) -> Absences:
     out = ResultColumns(origin_of(span.batch, _LEVEL), batch.home.root / batch.results / "absence")
     folder = batch.home.root / batch.results
     files = data_files(folder) if folder.exists() else []
-    edited = edited_matches(batch, Results(files), out)
+    results = Results(files)
+    edited = edited_matches(batch, results, out)
     work, changed = _round(batch, files)
     found, after, on_spark = Changes(), None, False
     if work.pending.num_rows:
@@ -100,7 +103,9 @@ def decide_absences(batch: Attempt) -> Absences:
     step("batch.decided")
     tables = () if batch.publisher is None else batch.publisher.tables
     rows = retraction_rows(batch.home, span, [*found.retracted, *edited], tables)
-    return Absences(before, after, out.counts, tuple(rows), on_spark)
+    counts = Counter(match=-_unasked(batch, results))
+    counts.update(out.counts)
+    return Absences(before, after, counts, tuple(rows), on_spark)
 
 
 def _decided(batch: Attempt, work: Round) -> tuple[Changes, pa.Table, bool]:
@@ -183,6 +188,17 @@ def _found(batch: Attempt, files: Sequence[Any]) -> tuple[list[pa.Table], list[p
         else:
             wanted.append(_pending(part, json.loads(part.ends), times))
     return wanted, killed
+
+
+def _unasked(batch: Attempt, results: Results) -> int:
+    """Count the matches that only parts of groups have, and that no query asks for."""
+    with batch.home.catalog.read() as connection:
+        parts = {row.part for row in read_parts(connection, np.unique(results.class_groups()[2]).tolist())}
+        unasked = parts - asked_groups(connection, parts)
+    if not unasked:
+        return 0
+    meanings, found = results.meanings(unasked), results.combinations()
+    return unasked_matches(found.where(meanings.have(found)), meanings, unasked)
 
 
 def _times(batch: Attempt, docs: _Int64s) -> dict[str, npt.NDArray[Any]]:

@@ -6,7 +6,7 @@ classes and parts are put together by sorting, without a step for each class or 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from xscl.store.parquet import list_parts
 from xscl.store.results import NO_DOC, Combinations, Meanings
 from xscl.templates.columns import Int64s
 
-__all__ = ["Bindings", "bindings"]
+__all__ = ["Bindings", "bindings", "unasked_matches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +73,35 @@ def _kind(row: Any) -> tuple[str | None, int, int | None]:
 
 def _pairs(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> tuple[Int64s, Int64s, Int64s]:
     """Return combinations, matches of their class, and parts whose group has these, by their numbers."""
-    origin, number, (_, _, groups) = meanings.columns()
+    meant, values = _groups(meanings)
+    of_group, part = _equal(values, np.array([row.part for row in asked], dtype=np.int64))
+    meant = meant[of_group]
+    of_class, of = _of_classes(found, meanings, meant)
+    return of, meant[of_class], part[of_class]
+
+
+def unasked_matches(found: Combinations, meanings: Meanings, groups: Collection[int]) -> int:
+    """Count the matches that only some groups have, which no query asks for."""
+    meant, values = _groups(meanings)
+    asked = meant[~np.isin(values, np.array(sorted(groups), dtype=np.int64))]
+    return len(_of_classes(found, meanings, np.setdiff1d(meant, asked))[0])
+
+
+def _groups(meanings: Meanings) -> tuple[Int64s, Int64s]:
+    """Return the number of a match, and a group that has it, for each of its groups."""
+    lengths, groups = list_parts(pa.chunked_array([meanings.columns()[2][2]]))
+    return np.repeat(np.arange(len(lengths)), lengths), groups
+
+
+def _of_classes(found: Combinations, meanings: Meanings, meant: Int64s) -> tuple[Int64s, Int64s]:
+    """Return pairs of places: matches among those that are given, and combinations that have them."""
+    origin, number, _ = meanings.columns()
     origins = np.unique(origin)
 
     def keys(origin: Int64s, number: Int64s) -> Int64s:
         return np.searchsorted(origins, origin) << 32 | number
 
-    lengths, values = list_parts(pa.chunked_array([groups]))
-    meant = np.repeat(np.arange(len(lengths)), lengths)
-    of_group, part = _equal(values, np.array([row.part for row in asked], dtype=np.int64))
-    meant = meant[of_group]
-    of_class, of = _equal(keys(origin, number)[meant], keys(found.origin, found.number))
-    return of, meant[of_class], part[of_class]
+    return _equal(keys(origin, number)[meant], keys(found.origin, found.number))
 
 
 def _equal(left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:

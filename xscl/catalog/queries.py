@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -20,6 +20,7 @@ from xscl.catalog.tables import GROUPS, IS_DROPPED, IS_LISTED, IS_PUBLISHING, NE
 __all__ = [
     "LIVE",
     "add_queries",
+    "asked_groups",
     "drop_query",
     "end_dropped",
     "forget_batches",
@@ -88,6 +89,14 @@ def read_feeders(connection: Connection) -> dict[str, list[frozenset[str]]]:
     for row in rows:
         names = frozenset(read_stored(GROUPS.c.channels, row.channels))
         found.setdefault(row.publish, []).append(frozenset(n for n in names if n.removesuffix(RAW) not in named))
+    return found
+
+
+def asked_groups(connection: Connection, groups: Collection[int]) -> set[int]:
+    """Return those of some groups that queries are in, dropped ones included."""
+    found: set[int] = set()
+    for some in in_parts(sorted(groups)):
+        found.update(connection.scalars(sa.select(QUERIES.c.gid).where(QUERIES.c.gid.in_(some)).distinct()))
     return found
 
 
