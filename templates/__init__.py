@@ -23,6 +23,7 @@ Modules in reading order:
 * ``program_files``: programs as files, in versions, for processes that load them
 * ``mapped_columns``: columns in a file that is mapped into memory, and never read as a whole
 * ``shapes``: the place of a witness in its document, as one number
+* ``pair_spans``: pairs of documents that are told by spans of lists, and never written down
 * ``results``: results of stage 2, in one relation
 * ``order``: which edges are enumerated, and which are verified on the pairs of others
 * ``matched_edges``: matched edges of one pair of documents, as relations between nodes
@@ -42,6 +43,7 @@ Modules in reading order:
 * ``passes``: how the plans of a program are resolved in a unit of work
 * ``edge_table``: edges that find pairs, by the keys of their sides
 * ``pair_documents``: documents of pairs, looked up among witness rows or runs
+* ``told_spans``: spans of rows that are handed out as they are
 * ``meet``: units of work: a run of new rows meets other runs
 * ``find``: the joins of a batch, from new witnesses and the join state to results
 * ``exchanges``: matches that have the same events with two of them in each other's place

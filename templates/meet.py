@@ -31,6 +31,7 @@ from xscl.templates.resolve import Plans, Resolver, grouped
 from xscl.templates.results import ResultColumns
 from xscl.templates.run_view import FinderNumbers, RunView
 from xscl.templates.runs import KEY_BITS, Run, equal_values
+from xscl.templates.told_spans import RowSpans, tell_spans
 from xscl.templates.verify import held_on_pairs
 from xscl.templates.window_cells import Documents, MatchedPairs
 
@@ -40,6 +41,8 @@ _CHUNK = 1_000_000
 """Pairs of rows that are written down at a time."""
 
 
+LEAST_TOLD = 20_000
+"""Pairs of a new run with another that are told by spans."""
 _FEW_SHAPES = 1 << 22
 """Pairs of shapes that are counted one by one."""
 
@@ -108,7 +111,11 @@ class Meeting:
         looked_at = 0
         for each in self.passes(counts, self.new.run.size):
             enumerated = np.fromiter(each.order.enumerated, np.int32, len(each.order.enumerated))
-            for chunk in self._chunks(take(spans, np.isin(spans.edge, enumerated))):
+            some = take(spans, np.isin(spans.edge, enumerated))
+            if each.single:
+                some, told = self._told(some, each)
+                looked_at += told
+            for chunk in self._chunks(some):
                 looked_at += self._single(chunk, each) if each.single else self._general(chunk, each)
                 self.out.spill()
         self.out.add_count(looked_at)
@@ -237,6 +244,32 @@ class Meeting:
                 if len(of_run.edge):
                     found += self._single_part(other, new_left, of_run, each)
         return found
+
+    def _told(self, spans: _Spans, each: Pass) -> tuple[_Spans, int]:
+        """Hand out pairs of one edge as spans where no pair differs from others; return the rest, and their number."""
+        documents = documents_of_runs(self._runs, self.program.guards)
+        kept = np.ones(len(spans.row), dtype=np.bool_)
+        if documents.memberships is not None or not len(spans.edge):
+            return spans, 0
+        if not self._windows_enclose(self.program.edges[int(spans.edge[0])], each):
+            return spans, 0
+        several = self._of_several(spans)
+        found = 0
+        for number, other in enumerate(self.others):
+            if self._may_be_one_item(other.run):
+                continue
+            for new_left in (True, False):
+                places = np.flatnonzero((spans.run == number) & (spans.new_left == new_left) & ~several)
+                of_run = take(spans, places)
+                pairs = int((of_run.end - of_run.begin).sum())
+                if not pairs or pairs < LEAST_TOLD:
+                    continue
+                assert each.plans is not None
+                asked = RowSpans(int(of_run.edge[0]), new_left, of_run.row, of_run.begin, of_run.end)
+                told = tell_spans(self.new, other, asked, self.resolver, each.plans, self.out)
+                kept[places[told]] = False
+                found += int((of_run.end - of_run.begin)[told].sum())
+        return take(spans, kept), found
 
     def _of_several(self, spans: _Spans) -> Bools:
         """Tell which spans are of a new document that other rows of it, with other values, ask for on the same side."""

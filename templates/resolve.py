@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from xscl.base.docids import PUBLISHED, place_of
 from xscl.base.values import COMPARISONS
-from xscl.templates.columns import Int64s, numbered, rising, stacked, take
+from xscl.templates.columns import Int32s, Int64s, numbered, rising, stacked, take
 from xscl.templates.guarded_windows import guarded, guarded_windows
 from xscl.templates.matched_edges import Matched, MatchedEdges
 from xscl.templates.plans import Edge, InstancePlan, LinkPlan
@@ -30,10 +30,12 @@ from xscl.templates.results import Member, Refusal, ResultColumns
 from xscl.templates.shapes import Shapes, mixed
 from xscl.templates.signatures import Signature, Solved, class_rows, numbered_pairs, places_by_number, refuse_pairs
 from xscl.templates.solve import solve
-from xscl.templates.window_cells import Documents, MatchedPairs, whole_span, window_cells
+from xscl.templates.window_cells import Documents, MatchedPairs, admit_all, whole_span, window_cells
 
-__all__ = ["Plans", "Resolver", "grouped", "holds_exactly"]
+__all__ = ["LOOK", "Plans", "Resolver", "grouped", "holds_exactly"]
 
+LOOK = -2
+"""Class that differs from pair to pair."""
 _MEMO_SIZE = 50_000
 _MANY_ADMITTED = 1 << 24
 """Pairs times guarded windows that are looked at together."""
@@ -106,6 +108,33 @@ class Resolver:
             out,
             plans,
         )
+
+    def whole_classes(self, edges: MatchedEdges, places: tuple[int, int], out: ResultColumns, plans: Plans) -> Int32s:
+        """Return the class of all pairs that have one matched edge each and that no time and no stream tells apart.
+
+        Args:
+            edges: the matched edges, a row for each answer.
+            places: the least and the greatest document.
+            out: gets the classes.
+            plans: the instances and links in question.
+
+        Returns:
+            The class; -1 where there is none, ``LOOK`` where each pair has to be looked at.
+        """
+        first, second = (mixed(edges, seed) for seed in self._seeds)
+        found = np.full(len(first), LOOK, dtype=np.int32)
+        for at in range(len(first) if places[1] < PUBLISHED else 0):
+            key = int(first[at]), int(second[at])
+            signature = self._signature(key, take(edges, np.array([at])), plans)
+            windows = signature.windows
+            if signature.links or signature.refuses:
+                continue
+            if windows is None:
+                found[at] = -1
+            elif signature.guarded is None and admit_all(windows, *places):
+                rows = list(class_rows(signature, np.arange(len(windows.gid))))
+                found[at] = out.add_class(rows) if rows else -1
+        return found
 
     def resolve_ones(
         self, docs: Int64s, ts: Int64s, edges: MatchedEdges, documents: Documents, out: ResultColumns

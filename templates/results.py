@@ -24,6 +24,7 @@ from xscl.base.arrow_schemas import MEMBER
 from xscl.base.docids import place_of
 from xscl.base.sealed import PAGE_CHECKSUMS
 from xscl.templates.columns import Int32s, Int64s
+from xscl.templates.pair_spans import PairSpans, span_table
 from xscl.templates.members import Membership, sees
 from xscl.templates.plans import LiveGroup
 
@@ -31,6 +32,7 @@ __all__ = [
     "MAX_MATCHES",
     "MAX_ROUT",
     "RESULT_SCHEMA",
+    "SPANS_FILE",
     "Admitted",
     "ClassRow",
     "Member",
@@ -87,6 +89,8 @@ _WRITERS = 2
 _ALIKE = ["relation", "origin", "class"]
 """Columns with many equal values, one after another."""
 _LEVEL_BITS, _PART_BITS = 8, 16
+SPANS_FILE = "spans.parquet"
+"""Name of a file of ``SPAN_SCHEMA``; every other file of results has rows of ``RESULT_SCHEMA``."""
 
 
 def origin_of(batch: int, level: int, part: int = 0) -> int:
@@ -215,6 +219,7 @@ class ResultColumns:
         self._pairs: list[tuple[Int64s, Int64s, Int32s]] = []
         self._longer: list[tuple[Int64s, Int32s]] = []
         """Combinations of three and more documents."""
+        self._spans: list[PairSpans] = []
         self._waiting = 0
         self._sizes: list[tuple[int, int]] = []
         """Numbers of rows of R_out and of matches, by class."""
@@ -236,6 +241,16 @@ class ResultColumns:
         if len(left):
             self._pairs.append((left, right, classes))
             self._count(classes)
+
+    def add_spans(self, spans: PairSpans) -> None:
+        """Add pairs that are told by spans; nothing is written of each."""
+        if self._folder is None:
+            self.add_pairs(*spans.pairs())
+        elif len(spans.docs):
+            self._spans.append(spans)
+            sizes = np.array(self._sizes, dtype=np.int64)[spans.classes]
+            rout, matches = (spans.end - spans.begin) @ sizes
+            self.counts.update(rout=int(rout), match=int(matches))
 
     def add_combinations(self, docs: Int64s, classes: Int32s) -> None:
         """Add combinations of equally many documents, two or more: a row of docids and the class of each."""
@@ -302,6 +317,12 @@ class ResultColumns:
         assert self._folder is not None
         if self._files or self._waiting > _FEW_WAITING:
             self._write_pairs(self._folder)
+        if self._spans:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            table, self._spans = span_table(self.origin, self._spans), []
+            options = {"compression": "zstd", "use_dictionary": _ALIKE, **PAGE_CHECKSUMS}
+            pq.write_table(table, self._folder / SPANS_FILE, **options)
+            self._files += 1
         if rest := list(self.take()):
             self._folder.mkdir(parents=True, exist_ok=True)
             pq.write_table(pa.Table.from_batches(rest), self._folder / "rest.parquet", **PAGE_CHECKSUMS)

@@ -16,7 +16,7 @@ from xscl.templates.members import Membership, sees
 from xscl.templates.plans import Windows
 from xscl.templates.results import Member
 
-__all__ = ["Documents", "MatchedPairs", "whole_span", "window_cells"]
+__all__ = ["Documents", "MatchedPairs", "admit_all", "whole_span", "window_cells"]
 
 
 class MatchedPairs(NamedTuple):
@@ -155,6 +155,12 @@ def whole_span(windows: Windows | None) -> tuple[int, int] | None:
     if windows.left.any():
         return None
     return int(windows.first.max()), int(windows.last.min())
+
+
+def admit_all(windows: Windows, least: int, greatest: int) -> bool:
+    """Whether windows, as far as times do not tell, admit all pairs of documents of no stream between two."""
+    streams = windows.left.any() or windows.right.any()
+    return not streams and bool((windows.first <= least).all() and (windows.last >= greatest).all())
 
 
 class _SeenBy(NamedTuple):

@@ -74,15 +74,17 @@ def check(texts: list[str], docs: list[Doc], places: list[int], folder: Path, dr
         "hashes": draw.draw(st.sampled_from([0, 1, 4])),
     }
     chunk = draw.draw(st.sampled_from([1, 4, 1 << 20]))
+    told = draw.draw(st.sampled_from([0, 2, 1 << 20]))
     seed = draw.draw(st.integers(0, 255))
     for engine in (UnitsEngine(folder, queries, seed=seed, **sizes), LocalEngine(folder, queries, **sizes)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("xscl.templates.meet._CHUNK", chunk)
+            patch.setattr("xscl.templates.meet.LEAST_TOLD", told)
             for batch in cut(docs, places):
                 engine.run(batch)
         for text in texts:
             expected = answers(parse_query(text), docs, namespaces={**NAMESPACES, "n": "urn:n"})
-            assert engine.answers(text) == expected, (text, type(engine), sizes, seed, chunk)
+            assert engine.answers(text) == expected, (text, type(engine), sizes, seed, chunk, told)
 
 
 @pytest.mark.parametrize(

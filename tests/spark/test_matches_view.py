@@ -6,11 +6,16 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
+import xscl.templates.meet
+import xscl.templates.order
 from xscl.base.settings import Settings
 from xscl.base.types import Event
 from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import CHANNELS
 from xscl.engine import connect
+from xscl.templates.results import SPANS_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,3 +106,17 @@ def test_rows_of_r_out_that_stand_alike_are_written_out(spark: SparkSession, tmp
             rows = engine.sql(f"select node1, node2 from rout_{template}").collect()
             found.append((len(list(engine.matches())), sorted(map(tuple, rows))))
     assert found[0] == found[1] and (found[0][0], len(found[0][1])) == (1, 144)
+
+
+def test_pairs_that_are_told_by_spans(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xscl.templates.order, "_PAIRS_PER_ROW", 0)
+    monkeypatch.setattr(xscl.templates.meet, "LEAST_TOLD", 0)
+    engine.register(QUERIES["pairs"], name="pairs")
+    for first in (0, 20):
+        engine.ingest(
+            [Event("items", f"e{n}", n, xml=f"<i><a><k>{n % 3}</k></a></i>") for n in range(first, first + 20)]
+        )
+        engine.run_once()
+    assert list((engine.home.root / "results").rglob(SPANS_FILE))
+    assert check(engine) == sum(n * (n - 1) // 2 for n in (14, 13, 13)) * 2
+    check_counts(engine)

@@ -281,10 +281,7 @@ class MatchReader:
     def _combinations(self, part: _Part) -> Combinations:
         """Read the combinations of some batches, of the groups that are asked for."""
         results = Results(self._home.results([part.path]), part.first, part.last)
-        found = results.combinations()
-        if self._groups is None or not len(found.origin):
-            return found
-        return found.where(self._meanings_of(part).have(found))
+        return results.combinations(None if self._groups is None else self._meanings_of(part))
 
     def _meanings_of(self, part: _Part) -> Meanings:
         """Read the meanings of classes for the groups that are asked for, and keep the last ones used."""

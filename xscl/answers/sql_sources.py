@@ -30,13 +30,18 @@ from xscl.ingest.channel_columns import ChannelColumn, decoded
 from xscl.planning.planner import row_shapes
 from xscl.store.event_spans import Events, groups_with
 from xscl.store.join_state import held_state
+from xscl.store.parquet import read_columns
+from xscl.templates.pair_spans import SPAN_SCHEMA, expanded_spans, span_parts
 from xscl.templates.relations import rt_table, var_key
-from xscl.templates.results import RESULT_SCHEMA
+from xscl.templates.results import RESULT_SCHEMA, SPANS_FILE
 from xscl.templates.run_files import open_run
 from xscl.templates.run_rows import rows_of_run
 
 __all__ = ["source_frame"]
 
+_PAIRS = 1_000_000
+"""Pairs that a task makes of spans at a time."""
+_ROWS = 100_000
 _PREFIX = "xscl_"
 _OF_EVENTS = ("docid", "id", "version", "ts", "received", "membership")
 _MEMBERSHIPS = pa.schema(
@@ -134,7 +139,28 @@ def _results(relations: HomeRelations, session: SparkSession) -> DataFrame:
     found = sa.or_(BATCHES.c.rout > 0, BATCHES.c.matches > 0)
     statement = sa.select(BATCHES.c.result_path).where(found).order_by(BATCHES.c.batch)
     paths = [path for path in dict.fromkeys(relations.connection.scalars(statement)) if path is not None]
-    return read_parquet(session, RESULT_SCHEMA, relations.home.results(paths))
+    files = relations.home.results(paths)
+    written = [file for file in files if Path(file).name != SPANS_FILE]
+    frame = read_parquet(session, RESULT_SCHEMA, written)
+    if len(written) == len(files):
+        return frame
+    told = [file for file in files if Path(file).name == SPANS_FILE]
+    return frame.unionByName(_told_pairs(session, told), allowMissingColumns=True)
+
+
+def _told_pairs(session: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Give the pairs that files of spans tell of, some at a time."""
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for at in batch.column(0).to_pylist():
+                for part in span_parts(read_columns(paths[at], SPAN_SCHEMA, SPAN_SCHEMA.names), _PAIRS):
+                    pairs = expanded_spans(part)
+                    pairs = pairs.add_column(0, "relation", pa.repeat("docs", pairs.num_rows))
+                    yield from pairs.to_batches(max_chunksize=_ROWS)
+
+    columns = "relation string, origin bigint, class int, d1 bigint, d2 bigint"
+    return session.range(0, len(paths), 1, len(paths)).mapInArrow(rows, columns)
 
 
 def _witness(relations: HomeRelations, session: SparkSession) -> DataFrame:

@@ -20,7 +20,8 @@ from xscl.base.docids import place_of
 from xscl.catalog.records import QueryInfo
 from xscl.store.parquet import codes, int64s, joined, list_parts, read_columns, rows_where
 from xscl.templates.columns import Bools, Int64s
-from xscl.templates.results import RESULT_SCHEMA, batch_of, origin_of
+from xscl.templates.pair_spans import SPAN_SCHEMA, expanded_spans
+from xscl.templates.results import RESULT_SCHEMA, SPANS_FILE, batch_of, origin_of
 
 __all__ = [
     "NO_DOC",
@@ -152,9 +153,26 @@ class Results:
         self._files = list(files)
         self._first, self._last = origin_of(first, 0), origin_of(last + 1, 0) - 1
 
-    def combinations(self) -> Combinations:
-        """Yield the combinations of documents, as they come in the files."""
-        return Combinations.of(self._rows("docs", ["d1", "d2", "docs"]))
+    def combinations(self, meanings: Meanings | None = None) -> Combinations:
+        """Return the combinations of documents; with ``meanings`` those that have a match."""
+        found = Combinations.of(self._rows("docs", ["d1", "d2", "docs"]))
+        if meanings is not None:
+            found = found.where(meanings.have(found))
+        parts = [self._told(file, meanings) for file in self._files if Path(file).name == SPANS_FILE]
+        return Combinations.together([found, *parts]) if parts else found
+
+    def _told(self, file: str | Path, meanings: Meanings | None) -> Combinations:
+        """Return the pairs of a file of spans; only those that are wanted are made."""
+
+        def wanted(origin: Int64s, number: Int64s) -> Bools:
+            chosen: Bools = (self._first <= origin) & (origin <= self._last)
+            if meanings is not None:
+                chosen &= meanings.have(Combinations(origin, number, np.empty((len(origin), 0), dtype=np.int64)))
+            return chosen
+
+        pairs = expanded_spans(read_columns(file, SPAN_SCHEMA, SPAN_SCHEMA.names, "origin", self._may_have), wanted)
+        origin, number, left, right = (int64s(pairs.column(name)) for name in pairs.column_names)
+        return Combinations(origin, number, np.stack([left, right], axis=1))
 
     def meanings(self, groups: Collection[int] | None = None) -> Meanings:
         """Read the meanings of their classes, for some groups or for all."""
@@ -193,7 +211,7 @@ class Results:
         """
         names = "relation", "docs", "groups"
         found = []
-        for file in self._files:
+        for file in self._written:
             table = read_columns(file, RESULT_SCHEMA, names)
             numbers, values = codes(table.column("relation"))
             if "refused" in values:
@@ -209,7 +227,7 @@ class Results:
     def _rows(self, relation: str, columns: list[str]) -> pa.Table:
         names = ["relation", "origin", "class", *columns]
         found = []
-        for file in self._files:
+        for file in self._written:
             table = read_columns(file, RESULT_SCHEMA, names, "origin", self._may_have)
             numbers, values = codes(table.column("relation"))
             if relation not in values:
@@ -219,6 +237,11 @@ class Results:
             found.append(rows_where(table, chosen).drop_columns(["relation"]))
         schema = pa.schema([RESULT_SCHEMA.field(name) for name in names[1:]])
         return joined(found, schema)
+
+    @property
+    def _written(self) -> list[str | Path]:
+        """Files of ``RESULT_SCHEMA``."""
+        return [file for file in self._files if Path(file).name != SPANS_FILE]
 
     def _may_have(self, least: int, greatest: int) -> bool:
         return least <= self._last and self._first <= greatest
@@ -281,8 +304,7 @@ def stored_matches(files: Iterable[str | Path], groups: Collection[int] | None =
     meanings = results.meanings(groups)
     if not meanings:
         return
-    found = results.combinations()
-    found = found.where(meanings.have(found))
+    found = results.combinations(meanings)
     for row, (origin, number) in enumerate(zip(found.origin.tolist(), found.number.tolist(), strict=True)):
         docids = found.docids(row)
         for meaning in meanings.of(origin, number):

@@ -34,8 +34,9 @@ from xscl.store.compaction import neighbours, tier_of
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
 from xscl.store.inventory import changed_elsewhere, removed_unless_named
-from xscl.store.parquet import read_columns
-from xscl.templates.results import RESULT_SCHEMA
+from xscl.store.parquet import joined, read_columns
+from xscl.templates.pair_spans import SPAN_SCHEMA, expanded_spans
+from xscl.templates.results import RESULT_SCHEMA, SPANS_FILE
 
 __all__ = ["ResultFolder", "ResultUpkeep"]
 
@@ -167,15 +168,20 @@ class ResultUpkeep:
         """Write what is left of some folders into one."""
         home = self._home
         files = home.results([folder.path for folder in inputs])
-        rows = pa.concat_tables(read_columns(file, RESULT_SCHEMA, RESULT_SCHEMA.names) for file in files)
+        told = [file for file in files if Path(file).name == SPANS_FILE]
+        spans = joined([read_columns(file, SPAN_SCHEMA, SPAN_SCHEMA.names) for file in told], SPAN_SCHEMA)
+        written = [file for file in files if file not in told]
+        rows = joined([read_columns(file, RESULT_SCHEMA, RESULT_SCHEMA.names) for file in written], RESULT_SCHEMA)
         rows = rows.filter(pc.is_in(rows.column("relation"), pa.array([*_MEANING, "docs"])))
         of_docs = pc.equal(rows.column("relation"), "docs")
         docs, meant = rows.filter(of_docs), rows.filter(pc.invert(of_docs))
         facts: _Facts | None = None
         if kept:
-            docs, facts = _left(home, docs, kept)
-        meant = meant.filter(pa.array(_has_class(meant, docs)))
-        if not docs.num_rows:
+            # Which pairs are left is told one by one.
+            docs, facts = _left(home, _with_pairs(docs, spans), kept)
+            spans = spans.slice(0, 0)
+        meant = meant.filter(pa.array(_has_class(meant, docs, spans)))
+        if not docs.num_rows and not spans.num_rows:
             self._replace(inputs, None)
             return
         name = f"results/{inputs[0].first:08d}-{inputs[-1].last:08d}-{uuid.uuid4().hex[:8]}"
@@ -190,6 +196,9 @@ class ResultUpkeep:
                 for part in (meant, docs):
                     if part.num_rows:
                         writer.write_table(part.replace_schema_metadata(schema.metadata), row_group_size=_ROW_GROUP)
+            if spans.num_rows:
+                options = {"compression": "zstd", **PAGE_CHECKSUMS}
+                pq.write_table(spans, folder / SPANS_FILE, row_group_size=_ROW_GROUP, **options)
             seal_folder(home.root / name)
             step("upkeep.results")
             self._replace(inputs, name)
@@ -270,11 +279,21 @@ def _facts(
     return facts
 
 
-def _has_class(meant: pa.Table, docs: pa.Table) -> Mask:
+def _with_pairs(docs: pa.Table, spans: pa.Table) -> pa.Table:
+    """Return combinations with the pairs that spans tell of."""
+    if not spans.num_rows:
+        return docs
+    pairs = expanded_spans(spans)
+    pairs = pairs.append_column("relation", pa.repeat("docs", pairs.num_rows))
+    return pa.concat_tables([docs, pairs], promote_options="default").select(RESULT_SCHEMA.names)
+
+
+def _has_class(meant: pa.Table, docs: pa.Table, spans: pa.Table) -> Mask:
     """Tell which rows have a class that a combination has."""
-    origins = np.concatenate([table.column("origin").to_numpy() for table in (meant, docs)])
+    spans = spans.filter(pc.equal(spans.column("relation"), "span"))
+    origins = np.concatenate([table.column("origin").to_numpy() for table in (meant, docs, spans)])
     _, dense = np.unique(origins, return_inverse=True)
-    classes = np.concatenate([table.column("class").to_numpy() for table in (meant, docs)]).astype(np.int64)
+    classes = np.concatenate([table.column("class").to_numpy() for table in (meant, docs, spans)]).astype(np.int64)
     keys = dense.astype(np.int64) << 32 | classes
     found: Mask = np.isin(keys[: meant.num_rows], keys[meant.num_rows :])
     return found
