@@ -24,8 +24,8 @@ from xscl.base.arrow_schemas import MEMBER
 from xscl.base.docids import place_of
 from xscl.base.sealed import PAGE_CHECKSUMS
 from xscl.templates.columns import Int32s, Int64s
-from xscl.templates.pair_spans import PairSpans, span_table
 from xscl.templates.members import Membership, sees
+from xscl.templates.pair_spans import PairSpans, span_table
 from xscl.templates.plans import LiveGroup
 
 __all__ = [
