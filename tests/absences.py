@@ -12,6 +12,7 @@ from oracle.evaluate import Doc
 
 import xscl
 from xscl.base.settings import Settings
+from xscl.base.types import LAST_TIME
 from xscl.ingest.records import Heartbeat
 from xscl.language import ast
 from xscl.language.parser import parse_query
@@ -23,8 +24,8 @@ Taken = Sequence[Doc | Beat]
 Found = list[tuple[list[str], int]]
 """Ids of members, and time, of each answer, sorted by time and ids."""
 S = 1_000_000
-FAR = 1 << 59
-"""A time behind all others."""
+FAR = LAST_TIME
+"""The greatest time that an event may have."""
 
 
 def question(wanted: str, *forbidden: str, between: bool = False) -> Question:

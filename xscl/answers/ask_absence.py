@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xscl.base.docids import place_of
+from xscl.base.types import LAST_TIME
 from xscl.language.absence import LATEST
 from xscl.language.compile import CompiledAbsence
 from xscl.store.event_files import events_of
@@ -53,4 +54,4 @@ def _later(absence: CompiledAbsence, times: Sequence[int]) -> int:
     """Return the time from the newest member to the match."""
     newest = max(times)
     ends = (min((newest if e.block == LATEST else times[e.block]) + e.offset for e in of) for _, of in absence.ends)
-    return max(newest, *ends) - newest
+    return max(newest, min(LAST_TIME, max(ends))) - newest

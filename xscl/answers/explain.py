@@ -25,7 +25,7 @@ from xscl.answers.query_facts import (
     variable_facts,
 )
 from xscl.base.durations import format_duration
-from xscl.base.types import format_time
+from xscl.base.types import LAST_TIME, format_time
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_channels, read_facts
 from xscl.catalog.queries import read_feeders, read_query
@@ -225,7 +225,7 @@ def _absent(catalog: Catalog, compiled: CompiledQuery, *, is_final: bool) -> Ite
         ]
         row, info = known.get(channel), channels.get(channel)
         if row is not None and row.watermark is not None:
-            settled = f"settled below {format_time(row.watermark)}"
+            settled = f"settled below {format_time(min(row.watermark, LAST_TIME))}"
         elif (
             info is not None and (info.lateness, info.heartbeat, info.wall) != (None, None, None) or channel in feeders
         ):

@@ -14,6 +14,8 @@ from xscl.base.errors import CatalogError, EngineError, XsclError
 from xscl.base.pickled import by_fields
 
 __all__ = [
+    "FIRST_TIME",
+    "LAST_TIME",
     "MAX_NAME",
     "Event",
     "Match",
@@ -43,8 +45,10 @@ MAX_NAME = 128
 
 _NAME = re.compile(r"[^\W\d]\w*(?:(?:\.|-+)\w+)*\Z")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
-_LAST = (datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+FIRST_TIME = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+"""The least event time."""
+LAST_TIME = (datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+"""The greatest event time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,14 +221,14 @@ def to_micros(value: int | float | Decimal | str | datetime) -> int:
     >>> to_micros("1970-01-01T00:00:01.5Z"), to_micros(1.0000005), to_micros("1970-01-01T01:00:00+01:00")
     (1500000, 1000000, 0)
     """
-    if type(value) is int and _FIRST <= value * 1_000_000 <= _LAST:
+    if type(value) is int and FIRST_TIME <= value * 1_000_000 <= LAST_TIME:
         return value * 1_000_000
     if isinstance(value, bool):
         raise ValueError("a boolean is not a time")
     if isinstance(value, (int, float, Decimal)):
         seconds = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
         # A product with the largest exponents would overflow.
-        if not seconds.is_finite() or abs(seconds) > _LAST or not _FIRST <= seconds * 1_000_000 <= _LAST:
+        if not seconds.is_finite() or abs(seconds) > LAST_TIME or not FIRST_TIME <= seconds * 1_000_000 <= LAST_TIME:
             raise ValueError(f"{value} seconds since the epoch is not in the years 1 to 9999")
         return int((seconds * 1_000_000).to_integral_value())
     if isinstance(value, str):
@@ -235,7 +239,7 @@ def to_micros(value: int | float | Decimal | str | datetime) -> int:
     if value.tzinfo is None:
         raise ValueError(f"{value.isoformat()} has no time zone; write it with Z or an offset")
     micros = (value - _EPOCH) // timedelta(microseconds=1)
-    if not _FIRST <= micros <= _LAST:
+    if not FIRST_TIME <= micros <= LAST_TIME:
         raise ValueError(f"{value.isoformat()} is not in the years 1 to 9999 of UTC")
     return micros
 

@@ -26,6 +26,7 @@ import sqlalchemy as sa
 from xscl.base.docids import place_of
 from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
+from xscl.base.types import LAST_TIME
 from xscl.batches.absence_changes import Changes, Readers, changes_of, retraction_rows
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import Bindings, bindings, unasked_matches
@@ -36,7 +37,7 @@ from xscl.catalog.queries import asked_groups
 from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import add_state_files, remove_state_files, retire_files
 from xscl.catalog.tables import NOTHING_FORBIDDEN
-from xscl.language.absence import LATEST
+from xscl.language.absence import LATEST, cut_offset
 from xscl.spark.places import HERE, OnSpark, Place, slots_of
 from xscl.store.event_files import events_of
 from xscl.store.parquet import data_files
@@ -215,11 +216,14 @@ def _pending(part: Bindings, ends_of: Any, times: Mapping[str, npt.NDArray[Any]]
     newest = ts.max(axis=1)
     ends = np.stack(
         [
-            np.minimum.reduce([(newest if block == LATEST else ts[:, block]) + offset for block, offset in of])
+            np.minimum.reduce(
+                [(newest if block == LATEST else ts[:, block]) + cut_offset(offset) for block, offset in of]
+            )
             for _, of in ends_of
         ],
         axis=1,
     )
+    ends = np.minimum(ends, LAST_TIME)  # nothing comes behind it
     when = np.maximum(newest, ends.max(axis=1))
     columns = {
         "gid": part.groups,

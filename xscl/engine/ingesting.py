@@ -138,7 +138,8 @@ class Ingesting(OpenedHome):
             The heartbeat's place of the intake order.
 
         Raises:
-            CatalogError: ``XSCL_UNKNOWN_CHANNEL``; ``XSCL_BAD_CHANNEL``: it is a stream, or queries publish to it.
+            CatalogError: ``XSCL_UNKNOWN_CHANNEL``; ``XSCL_BAD_CHANNEL``: it is a stream, or queries publish to it;
+                ``XSCL_BAD_EVENT_TIME``: the time is not in the years 1 to 9999.
             EngineError: ``XSCL_BAD_OPTION``: ``ts`` is no time.
         """
         moment = time_bound("ts", ts)

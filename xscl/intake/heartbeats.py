@@ -9,23 +9,21 @@ from __future__ import annotations
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
+from xscl.base.types import FIRST_TIME, LAST_TIME
 from xscl.catalog.channels import note_heartbeat, put_channel, read_channels, read_streams
 from xscl.catalog.intake_order import add_heartbeat, take_places
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.suggestions import how_created, no_channel
 from xscl.registry.publish_graph import is_published
 
-__all__ = ["END_OF_TIME", "end_input", "take_heartbeat"]
-
-END_OF_TIME = 1 << 60
-"""A time behind those of all events."""
+__all__ = ["end_input", "take_heartbeat"]
 
 
 def end_input(connection: Connection, now: int) -> None:
     """Take in that nothing comes any more, in the transaction of ``connection``; ``now`` is the time of receipt."""
     for name in read_channels(connection):
         if not is_published(connection, name):
-            take_heartbeat(connection, name, END_OF_TIME, now)
+            take_heartbeat(connection, name, LAST_TIME, now)
 
 
 def take_heartbeat(connection: Connection, channel: str, time: int, now: int, *, strict: bool = False) -> int:
@@ -39,8 +37,15 @@ def take_heartbeat(connection: Connection, channel: str, time: int, now: int, *,
         strict: whether the channel has to be there.
 
     Raises:
-        CatalogError: ``XSCL_UNKNOWN_CHANNEL``; ``XSCL_BAD_CHANNEL``: it is a stream, or queries publish to it.
+        CatalogError: ``XSCL_UNKNOWN_CHANNEL``; ``XSCL_BAD_CHANNEL``: it is a stream, or queries publish to it;
+            ``XSCL_BAD_EVENT_TIME``: no event can have the time.
     """
+    if not FIRST_TIME <= time <= LAST_TIME:
+        raise CatalogError(
+            "XSCL_BAD_EVENT_TIME",
+            "the time of the heartbeat is not in the years 1 to 9999",
+            hint="a whole number is microseconds since 1970; engine.end_input() says that nothing comes any more",
+        )
     streams = read_streams(connection)
     if channel in streams:
         raise CatalogError(

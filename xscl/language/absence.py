@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, NoReturn
 
 from xscl.base.errors import QueryError, Span, UnsupportedFeatureError
+from xscl.base.types import FIRST_TIME, LAST_TIME
 from xscl.language import ast
 
-__all__ = ["LATEST", "AbsenceParts", "End", "absence_parts"]
+__all__ = ["LATEST", "AbsenceParts", "End", "absence_parts", "cut_offset"]
 
 LATEST = -1
 """Stands for the latest of all blocks."""
@@ -27,7 +28,7 @@ class End:
     block: int
     """Place of the block; ``LATEST``: whichever has the latest document."""
     offset: int
-    """Microseconds."""
+    """Microseconds, as many as the text says (``cut_offset``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,18 @@ class AbsenceParts:
     """Channel of each block that must not be there, and the ends of its windows; the least of them counts."""
     shown: int
     """Number of selected variables that make a match; further ones tell bindings apart."""
+
+
+def cut_offset(offset: int) -> int:
+    """Return an offset that is no longer than the time from the first event time to the last one.
+
+    Windows may be of any length.  Ends of times are numbers of 64 bits, which this keeps them.
+
+    >>> cut_offset(5), cut_offset(10**30) == -cut_offset(-(10**30)) == LAST_TIME - FIRST_TIME
+    (5, True)
+    """
+    longest = LAST_TIME - FIRST_TIME
+    return max(-longest, min(offset, longest))
 
 
 def absence_parts(query: ast.Query, text: str) -> AbsenceParts:

@@ -11,6 +11,7 @@ from absences import S, answers
 
 import xscl
 from xscl.base.failpoints import hooked
+from xscl.base.types import LAST_TIME
 from xscl.catalog.intake_order import read_heartbeats
 from xscl.catalog.tables import PARTS, STATE_FILES
 from xscl.engine import Engine
@@ -91,6 +92,29 @@ def test_published_channels_settle_absences(engine: Engine) -> None:
     engine.ingest([event("A", 1), event("A", 30), event("B", 31), event("B", 33), event("B", 50)])
     engine.run_once()
     assert answers(engine, "q") == [(["A1"], 11 * S)]
+
+
+@pytest.mark.parametrize("window", ["99999999999 d", "106751991 d", "y - x IN (0 s, 99999999999 d]", f"{'9' * 900} w"])
+def test_a_window_may_be_longer_than_all_time(engine: Engine, window: str) -> None:
+    """Its end is the greatest event time, because nothing comes behind that; so it is known when all is in."""
+    operator = "WITHOUT" if "IN" in window else "NOT FOLLOWED BY"
+    text = f"A->x[./k->a] {operator} {{a = b, {window}}} B->y[./k->b]"
+    engine.register(text, name="q")
+    engine.ingest([event("A", 1), event("A", 2, "2"), event("B", 5, "2")])
+    engine.run_once()
+    assert (answers(engine, "q"), pending(engine)) == ([], 1)
+    engine.end_input()
+    engine.run_once()
+    assert answers(engine, "q") == [(["A1"], LAST_TIME)]
+    assert [match.ts for match in engine.query_once(text).matches] == [LAST_TIME]
+
+
+def test_a_window_may_end_before_all_time(engine: Engine) -> None:
+    engine.register("A->x[./k->a] WITHOUT {a = b, x - y IN [99999999998 d, 99999999999 d]} B->y[./k->b]", name="q")
+    engine.ingest([event("A", 1), event("B", 1)])
+    engine.end_input()
+    engine.run_once()
+    assert answers(engine, "q") == [(["A1"], 1 * S)]
 
 
 def test_a_process_may_end_anywhere(tmp_path: Path) -> None:

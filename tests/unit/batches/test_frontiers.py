@@ -17,8 +17,10 @@ from oracle.absence import Beat, Intake, Terms
 from oracle.evaluate import Doc
 
 import xscl
+from xscl.answers.explain import explain
 from xscl.answers.frontiers import frontiers
 from xscl.base.errors import CatalogError
+from xscl.base.types import FIRST_TIME, LAST_TIME
 from xscl.catalog.intake_order import read_heartbeats
 from xscl.catalog.tables import CHANNELS, LATE
 from xscl.engine import Engine
@@ -139,6 +141,32 @@ def test_older_documents_of_published_channels_are_taken_again(engine: Engine) -
     engine.ingest([event("A", 21)])  # late
     engine.run_once()
     assert [[e.id for e in match.events][1] for match in engine.matches("q")] == ["B201", "B1000", "B2000"]
+
+
+@pytest.mark.parametrize("time", [LAST_TIME + 1, (1 << 63) - 1, 1 << 63, 10**30, FIRST_TIME - 1, -(1 << 63) - 1])
+def test_heartbeats_have_times_that_events_may_have(engine: Engine, time: int) -> None:
+    with pytest.raises(CatalogError, match="XSCL_BAD_EVENT_TIME") as refused:
+        engine.heartbeat("A", time)
+    assert "end_input" in (refused.value.hint or "")
+    report = engine.ingest([Heartbeat("A", time, "line 1"), event("A", 1)])
+    assert [each.condition for each in report.problems] == ["XSCL_BAD_EVENT_TIME"]
+    assert (report.taken, report.heartbeats) == (1, 0)
+    assert len(engine.run_once()) == 1
+
+
+def test_what_is_exported_behind_the_end_comes_in_again(engine: Engine, tmp_path: Path) -> None:
+    engine.ingest([event("A", 1)])
+    engine.register("B->x NOT FOLLOWED BY {1} A->y", name="q")
+    engine.end_input()
+    engine.run_once()
+    absent = explain(engine.home.catalog, "q").record()["absent"]
+    assert "9999-12-31" in json.dumps(absent)
+    with (tmp_path / "events.jsonl").open("wb") as stream:
+        export_events(engine.home, stream)
+    with xscl.connect(home=tmp_path / "other") as other:
+        assert other.ingest(tmp_path / "events.jsonl").heartbeats == 1
+        other.run_once()
+        assert watermark(other, "A") == watermark(engine, "A") == LAST_TIME + 1
 
 
 @pytest.mark.parametrize("seed", range(examples(20)))
