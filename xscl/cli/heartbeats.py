@@ -23,6 +23,7 @@ def heartbeat(
     Example: xscl heartbeat payments 2026-06-01T10:40:00Z
     """
     from xscl.base.types import format_time, now_micros
+    from xscl.catalog.suggestions import channel_names, suggestion
     from xscl.intake.heartbeats import take_heartbeat
 
     moment = time_given(time, "TIME")
@@ -30,6 +31,9 @@ def heartbeat(
     client = at.client(only_home=strict)
     if client is None:
         with at.open().catalog.begin() as connection:
+            if not strict and channel not in channel_names(connection):
+                meant = suggestion(channel, channel_names(connection), "it is made now")
+                say(f"note: there was no channel {channel!r}: {meant}")
             take_heartbeat(connection, channel, moment, now_micros(), strict=strict)
     else:
         client.send_heartbeat(channel, format_time(moment))

@@ -30,6 +30,9 @@ __all__ = ["Shell"]
 _PROMPT, _MORE = "xscl> ", "  ... "
 _PLACE = re.compile(r"\bline (?P<line>\d+),? (?:column|pos) (?P<column>\d+)")
 _DECLARE = re.compile(r"\s*declare\b", re.IGNORECASE)
+_NAMED = re.compile(r"\s*(?:create|drop|declare)\b", re.IGNORECASE)
+_WORDS = {"exit": r"\q", "quit": r"\q", "help": r"\?"}
+"""Words that people try, and the commands that they mean."""
 
 
 class _Left(Exception):
@@ -58,7 +61,12 @@ class Shell:
         text = ""
         while True:
             try:
-                text = self._take(text + input(_MORE if text.strip() else _PROMPT) + "\n", None, 1)
+                line = input(_MORE if text.strip() else _PROMPT) + "\n"
+                # A command leaves the statement that is being written as it is.
+                if text.strip() and line.lstrip().startswith("\\"):
+                    self._take(line, None, 1)
+                else:
+                    text = self._take(text + line, None, 1)
             except (EOFError, _Left):
                 return
             except KeyboardInterrupt:
@@ -87,9 +95,10 @@ class Shell:
 
     def _take(self, text: str, file: str | None, begin: int, *, is_all: bool = False) -> str:
         """Do what is complete of a text, whose first line is ``begin``; return the rest."""
-        if text.lstrip().startswith("\\"):
+        word = _WORDS.get(text.strip().rstrip(";").lower())
+        if word is not None or text.lstrip().startswith("\\"):
             with self._told(file, begin):
-                self._command(text.strip())
+                self._command(word or text.strip())
             return ""
         while (found := first_statement(text)) is not None and (found.is_ended or is_all):
             line = begin + found.line - 1
@@ -143,8 +152,14 @@ class Shell:
         """Take a statement of XSCL.
 
         Raises:
-            XsclError: it is refused.
+            XsclError: it is refused, ``XSCL_UNNAMED_QUERY`` if it has no name.
         """
+        if not _NAMED.match(text):
+            raise EngineError(
+                "XSCL_UNNAMED_QUERY",
+                "the shell registers queries by name",
+                hint="CREATE QUERY name AS … registers it; 'xscl query run' answers it once",
+            )
         if _DECLARE.match(text):
             self.declared += f"{text.strip()} "
         outcomes = self._load(self.declared + text if not _DECLARE.match(text) else text)

@@ -307,3 +307,9 @@ def test_refusals_say_what_and_where() -> None:
 def test_statements_that_only_count_matches(statement: str, counts: str | None) -> None:
     judged = judge(statement, RELATIONS)
     assert judged.counts == (None if counts is None else f"SELECT * FROM (\n{counts}\n)")
+
+
+@pytest.mark.parametrize("statement", ["EXPLAIN secret", "CALL secret()", "EXPLAIN secret \x1b[31m \n{}"])
+def test_refused_statements_are_not_logged(statement: str, caplog: pytest.LogCaptureFixture) -> None:
+    refused(statement)
+    assert caplog.records == []
