@@ -81,6 +81,8 @@ class Registrations:
         self._preparers: dict[str, Preparer] = {}
         self._channels: Mapping[str, ChannelInfo] | None = None
         self._fed: dict[str, bool] = {}
+        self._settled: set[str] = set()
+        """Channels whose times settings or heartbeats settle; within a transaction these do not end."""
         self._missing: dict[str, str] = {}
         """Notes on channels that do not exist."""
         self._refused: dict[str, CatalogError] = {}
@@ -283,9 +285,11 @@ class Registrations:
         """Tell whether something settles the times of a channel, or of the channel of a stream."""
         facts = self.facts.get(name.removesuffix(RAW))
         channel = name if facts is None or facts.channel is None else facts.channel
-        info = read_channels(self.connection).get(channel)
-        settles = info is not None and (info.lateness, info.heartbeat, info.wall) != (None, None, None)
-        return settles or self._is_fed(channel)
+        if channel not in self._settled:
+            info = read_channels(self.connection).get(channel)
+            if info is not None and (info.lateness, info.heartbeat, info.wall) != (None, None, None):
+                self._settled.add(channel)
+        return channel in self._settled or self._is_fed(channel)
 
     def _settling(self, compiled: CompiledQuery) -> Iterator[str]:
         """Yield notes on channels that must have nothing, and whose times nothing settles."""
