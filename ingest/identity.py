@@ -308,6 +308,8 @@ def _link_key(link: str | None) -> str:
     """Spellings of one address are one key; places in a page are different."""
     if not link:
         return ""
+    if "#" not in link:
+        return _key("link", f"{canonical_url(link)}#")
     try:
         fragment = urlsplit(link).fragment
     except ValueError:

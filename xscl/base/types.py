@@ -256,9 +256,8 @@ def format_time(micros: int) -> str:
     ('1970-01-01T00:00:01Z', '1970-01-01T00:00:01.5Z')
     """
     moment = _EPOCH + timedelta(microseconds=micros)
-    text = moment.replace(microsecond=0, tzinfo=None).isoformat()
-    fraction = f"{moment.microsecond:06d}".rstrip("0")
-    return f"{text}.{fraction}Z" if fraction else f"{text}Z"
+    whole = moment.isoformat()[:19]
+    return f"{whole}.{f'{moment.microsecond:06d}'.rstrip('0')}Z" if moment.microsecond else f"{whole}Z"
 
 
 def time_bound(name: str, time: int | str | datetime | None) -> int | None:

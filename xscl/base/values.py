@@ -61,6 +61,8 @@ _MOST_DIGITS = 1_000
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 _XML_SPACE = re.compile(r"[ \t\r\n]+")
 _TRACKING = re.compile(r"utm_.*|fbclid|gclid", re.IGNORECASE)
+_PLAIN_URL = re.compile(r"https?:(//[a-z0-9-]+(?:\.[a-z0-9-]+)*(?:/[A-Za-z0-9/%:@!$&'()*+,;=\-._~]*)?)")
+"""Addresses of which only scheme and end are to be changed: most of them."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -159,6 +161,13 @@ def canonical_url(text: str) -> str | None:
     text = text.strip()
     if not text:
         return None
+    if (plain := _PLAIN_URL.fullmatch(text)) is not None:
+        return "https:" + plain[1].rstrip("/")
+    return _canonical_url(text)
+
+
+def _canonical_url(text: str) -> str:
+    """Do what ``canonical_url`` does for a text that is not empty and has no white space around it."""
     try:
         parts = urlsplit(text)
         port = parts.port

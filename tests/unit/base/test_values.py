@@ -152,6 +152,16 @@ def test_addresses_are_equal_where_the_oracle_says_so(left: str, right: str) -> 
 
 
 @given(
+    st.sampled_from(("http", "https", "HTTP")),
+    st.sampled_from(("e.org", "a-b.e.org", "e.org.", "e..org", "E.org", "e.org:80", "u@e.org", "e_f.org")),
+    st.text("/aB4%:@!$&'()*+,;=-._~#", max_size=8),
+)
+def test_addresses_without_a_query_are_as_the_oracle_has_them(scheme: str, name: str, path: str) -> None:
+    text = f"{scheme}://{name}/{path}"
+    assert canonical_url(text) == texts.url(text)
+
+
+@given(
     st.text(st.characters(exclude_categories=["Cs"])).map("http://{}".format)
     | st.text(st.characters(exclude_categories=["Cs"]))
 )
