@@ -62,7 +62,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
 _XML_SPACE = re.compile(r"[ \t\r\n]+")
 _TRACKING = re.compile(r"utm_.*|fbclid|gclid", re.IGNORECASE)
 _PLAIN_URL = re.compile(r"https?:(//[a-z0-9-]+(?:\.[a-z0-9-]+)*(?:/[A-Za-z0-9/%:@!$&'()*+,;=\-._~]*)?)")
-"""Addresses of which only scheme and end are to be changed: most of them."""
+"""Most addresses: only their scheme and their end may have to be changed."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
