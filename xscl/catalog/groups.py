@@ -8,6 +8,7 @@ The tables are ``groups``, ``parts``, ``instances``, ``templates``, ``variables`
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -124,15 +125,22 @@ def read_template_use(connection: Connection) -> list[tuple[Template, int, int]]
 
 
 def owner_use(connection: Connection, owner: str) -> tuple[int, int]:
-    """Return how many live queries an owner has, and what they cost together (``Template.cost``)."""
-    mine = sa.select(QUERIES.c.template, sa.func.count().label("queries"))
-    mine = mine.where(QUERIES.c.owner == owner, QUERIES.c.docid_until == NEVER).group_by(QUERIES.c.template)
-    counts = {row.template: row.queries for row in connection.execute(mine)}
+    """Return how many live queries an owner has, and what they cost together (``CompiledQuery.cost``)."""
+    mine = QUERIES.c.owner == owner, QUERIES.c.docid_until == NEVER
+    queries = connection.scalar(sa.select(sa.func.count()).select_from(QUERIES).where(*mine)) or 0
+    whole = sa.select(QUERIES.c.template, sa.func.count().label("queries")).group_by(QUERIES.c.template)
+    whole = whole.where(*mine, ~sa.exists().where(PARTS.c.gid == QUERIES.c.gid))
+    # Queries that are made of others cost what these do.
+    made = sa.select(GROUPS.c.template, sa.func.count().label("queries")).group_by(GROUPS.c.template)
+    made = made.join(PARTS, PARTS.c.part == GROUPS.c.gid).join(QUERIES, QUERIES.c.gid == PARTS.c.gid).where(*mine)
+    counts: Counter[str] = Counter()
+    for statement in (whole, made):
+        counts.update({row.template: row.queries for row in connection.execute(statement)})
     costs = 0
     for some in in_parts(sorted(counts)):
         rows = connection.execute(sa.select(TEMPLATES).where(TEMPLATES.c.template.in_(some)))
         costs += sum(stored_template(row).cost * counts[row.template] for row in rows)
-    return sum(counts.values()), costs
+    return queries, costs
 
 
 @lru_cache(maxsize=1024)

@@ -15,10 +15,12 @@ from xscl.base.errors import QueryError, Span, UnsupportedFeatureError
 from xscl.base.types import FIRST_TIME, LAST_TIME
 from xscl.language import ast
 
-__all__ = ["LATEST", "AbsenceParts", "End", "absence_parts", "cut_offset"]
+__all__ = ["LATEST", "MAX_FORBIDDEN", "AbsenceParts", "End", "absence_parts", "cut_offset"]
 
 LATEST = -1
 """Stands for the latest of all blocks."""
+MAX_FORBIDDEN = 16
+"""Queries for what must not be there, of one query about absence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class _Absence:
     def parts(self) -> AbsenceParts:
         query = self.query
         self._refuse_limits()
+        self._refuse_many()
         paths = list(ast.selected(query.select))
         for path in paths:
             if path.name in self.negated and path.name not in self.place:
@@ -119,6 +122,19 @@ class _Absence:
                             window.span,
                             "write a window such as x - y IN (0 s, 1 h]",
                         )
+
+    def _refuse_many(self) -> None:
+        """Refuse a query that is made of too many, before any of these is made."""
+        count = 0
+        for each in self.query.negations:
+            count += len(self._ends_of_span()) if any(map(_is_between, each.windows)) else 1
+            if count > MAX_FORBIDDEN:
+                self._unsupported(
+                    f"the blocks before BETWEEN may come in any order, which takes more than {MAX_FORBIDDEN} queries "
+                    "for what must not be there",
+                    each.span,
+                    "order the blocks with FOLLOWED BY, so that one query does for each BETWEEN",
+                )
 
     def _unsupported(self, message: str, span: Span, hint: str) -> NoReturn:
         raise UnsupportedFeatureError("XSCL_ABSENCE_LIMIT", message, text=self.text, span=span, hint=hint)

@@ -13,7 +13,7 @@ from math import prod
 
 from xscl.base.errors import UnsupportedFeatureError
 from xscl.language import ast
-from xscl.language.absence import End, absence_parts
+from xscl.language.absence import AbsenceParts, End, absence_parts
 from xscl.language.block_plans import BlockPlan, check_size, edges_around, guards_and_facts, path_to, with_ancestors
 from xscl.language.column_types import BlockColumns, final_steps
 from xscl.language.facts import ChannelFacts
@@ -22,7 +22,7 @@ from xscl.language.guards import Lifted, lift
 from xscl.language.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
 from xscl.language.selection import prepare_select
 from xscl.language.value_joins import JoinSides, check_comparisons
-from xscl.language.windows import settled_cases
+from xscl.language.windows import MAX_CASES, settled_cases
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import EdgeKind, JoinGraph, ValueJoin, Vertex
 from xscl.templates.guards import MOST_ALTERNATIVES
@@ -98,6 +98,13 @@ class CompiledQuery:
     """Level of consistency of a query about absence; None: its channels tell."""
 
     @property
+    def cost(self) -> int:
+        """Return what limits of tokens count: the cost of its template, or of those of its parts together."""
+        if self.absence is None:
+            return self.template.cost
+        return sum(part.compiled.template.cost for part in self.absence.parts)
+
+    @property
     def read(self) -> frozenset[str]:
         """Return the names of all channels and streams that it reads."""
         own = (*self.channels, *(block.channel for block in self.normal.blocks))
@@ -149,10 +156,7 @@ def _compiled_absence(
     parts = absence_parts(query, text)
     # What is wanted comes first, so that refusals speak of it.
     whole = compile_query(replace(query, negations=()), text, namespaces=namespaces, channels=channels)
-    wanted, *forbidden = (
-        CompiledPart(format_query(part), compile_query(part, text, namespaces=namespaces, channels=channels))
-        for part in (parts.wanted, *parts.forbidden)
-    )
+    wanted, *forbidden = _compiled_parts(query, parts, text, namespaces, channels)
     facts = {name: of.channel or name for name, of in (channels or {}).items()}
     ends = tuple((facts.get(name, name), found) for name, found in parts.ends)
     absence = CompiledAbsence(wanted, tuple(forbidden), ends, parts.shown)
@@ -160,6 +164,34 @@ def _compiled_absence(
     group = replace(whole.group, absence=(*keys, repr(ends), str(parts.shown)))
     compiled = replace(whole, group=group, absence=absence)
     return compiled if query.level is None else at_level(compiled, query.level)
+
+
+def _compiled_parts(
+    query: ast.Query,
+    parts: AbsenceParts,
+    text: str,
+    namespaces: Mapping[str, str] | None,
+    channels: Mapping[str, ChannelFacts] | None,
+) -> Iterator[CompiledPart]:
+    """Yield the compiled parts of a query about absence, the wanted one first.
+
+    Raises:
+        UnsupportedFeatureError: ``XSCL_TOO_MANY_CASES``: they have too many together.
+    """
+    cases = 0
+    for part in (parts.wanted, *parts.forbidden):
+        compiled = compile_query(part, text, namespaces=namespaces, channels=channels)
+        cases += len(compiled.group.cases)
+        if cases > MAX_CASES:
+            raise UnsupportedFeatureError(
+                "XSCL_TOO_MANY_CASES",
+                f"which member is the latest leaves more than {MAX_CASES} cases of what is wanted and what must not be "
+                "there, together",
+                text=text,
+                span=query.source.span,
+                hint="order the blocks with FOLLOWED BY, or leave out windows on composites",
+            )
+        yield CompiledPart(format_query(part), compiled)
 
 
 def _compiled_retracting(

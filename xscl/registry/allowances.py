@@ -12,7 +12,6 @@ from xscl.base.shown import counted
 from xscl.catalog.groups import owner_use
 from xscl.catalog.quotas import read_quotas
 from xscl.catalog.tokens import read_limits
-from xscl.templates.template import Template
 
 __all__ = ["Allowances"]
 
@@ -42,13 +41,13 @@ class Allowances:
         """Have everything counted again."""
         self._used.clear()
 
-    def take(self, owner: str, template: Template, waiting: Iterable[tuple[str, Template]]) -> None:
+    def take(self, owner: str, cost: int, waiting: Iterable[tuple[str, int]]) -> None:
         """Count one more live query of an owner.
 
         Args:
             owner: '' for nobody.
-            template: of the query.
-            waiting: owners and templates of the queries that are counted and not written yet.
+            cost: of the query.
+            waiting: owners and costs of the queries that are counted and not written yet.
 
         Raises:
             CatalogError: ``XSCL_TOO_MANY_QUERIES``, ``XSCL_QUERY_COST``.
@@ -58,15 +57,15 @@ class Allowances:
         used = self._used[owner]
         if used is None:
             return
-        self._check(owner, used, template.cost)
+        self._check(owner, used, cost)
         used.queries += 1
-        used.cost += template.cost
+        used.cost += cost
 
-    def _count(self, owner: str, waiting: Iterable[tuple[str, Template]]) -> _Use | None:
+    def _count(self, owner: str, waiting: Iterable[tuple[str, int]]) -> _Use | None:
         limits = read_limits(self._connection, owner) if owner else (None, None)
         if self._most is None and limits == (None, None):
             return None
-        mine = [template.cost for name, template in waiting if name == owner]
+        mine = [cost for name, cost in waiting if name == owner]
         queries, cost = owner_use(self._connection, owner)
         return _Use(queries + len(mine), cost + sum(mine), *limits)
 

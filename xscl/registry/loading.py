@@ -128,7 +128,7 @@ class Loading:
                 hint=f"drop it first with 'xscl query drop {name}' or engine.drop({name!r}), or take another name",
             )
         self._allowances.take(
-            owner, prepared.compiled.template, ((one.owner, one.prepared.compiled.template) for one in self._waiting)
+            owner, prepared.compiled.cost, ((one.owner, one.prepared.compiled.cost) for one in self._waiting)
         )
         self._taken[name] = True
         self._waiting.append(_Waiting(name, text, namespaces, prepared, owner, resumes))

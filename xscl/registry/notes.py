@@ -41,7 +41,9 @@ def settling_note(name: str, *, is_final: bool) -> str:
 
     ``is_final`` is whether the query's answers are final (``CONSISTENCY STRONG``).
     """
-    so = "there is no answer before something does" if is_final else "answers may be taken back at any time"
+    so = "answers may be taken back at any time, and their rows stay forever"
+    if is_final:
+        so = "there is no answer before something does, and what waits stays forever"
     how = f"xscl channel set {name} --lateness 1h, or --wall 1min, or heartbeats"
     return f"nothing settles the times of {name}, so {so}: {how}"
 

@@ -191,8 +191,7 @@ def register(request: Request, form: Form, service: Running, holder: Writer) -> 
 
 
 def _compiled(service: Service, form: Mapping[str, str]) -> tuple[QueryInfo, CompiledQuery, tuple[str, ...]]:
-    with service.registering:
-        return service.engine.registry.unregistered(form.get("text", ""), name=form.get("name", "").strip() or None)
+    return service.unregistered(form.get("text", ""), form.get("name", "").strip() or None)
 
 
 def _checked(service: Service, form: Mapping[str, str]) -> Checked:
@@ -207,7 +206,7 @@ def _checked(service: Service, form: Mapping[str, str]) -> Checked:
     return Checked(
         name=info.name,
         template=compiled.template.id,
-        cost=compiled.template.cost,
+        cost=compiled.cost,
         channels=channels,
         cases=tuple(case_facts(compiled)),
         drawing=query_drawing(compiled),

@@ -68,7 +68,7 @@ def query(request: Request, name: Name, service: Running, holder: Reader) -> Res
         explained=found,
         explanation=explanation_text(found),
         drawing=query_drawing(compiled),
-        cost=compiled.template.cost,
+        cost=compiled.cost,
         cards=latest_matches(service.home, name, _LATEST, card),
         here_cursor=here,
     )

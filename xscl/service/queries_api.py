@@ -107,13 +107,12 @@ def register(new: NewQuery, response: Response, service: Running, holder: Writer
 @router.post("/validate", response_model=Validated, responses=problems(400, 404, 413, 422))
 def validate(new: NewQuery, service: Running, holder: Reader) -> Validated:
     """Say whether a text could be registered, and what it would be; nothing is registered."""
-    with service.registering:
-        info, compiled, notes = service.engine.registry.unregistered(new.text, name=new.name)
+    info, compiled, notes = service.unregistered(new.text, new.name)
     return Validated(
         name=info.name,
         channels=sorted(set(compiled.channels)),
         template=compiled.template.id,
-        cost=compiled.template.cost,
+        cost=compiled.cost,
         notes=list(notes),
     )
 

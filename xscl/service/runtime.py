@@ -14,9 +14,13 @@ from xscl.batches.report import BatchReport
 from xscl.batches.run_handle import RunHandle
 from xscl.catalog.batches import newest_batch
 from xscl.catalog.intake_order import read_last_places
+from xscl.catalog.records import QueryInfo
 from xscl.engine import Engine
 from xscl.intake.intake import Intake
 from xscl.intake.polling import PollSettings, environment_settings
+from xscl.language.compile import CompiledQuery
+from xscl.registry.channel_names import ChannelNames
+from xscl.registry.registry import Registry
 from xscl.service.arrivals import Arrivals
 from xscl.service.deliverer import Deliverer
 from xscl.service.delivery_sending import DeliverySettings
@@ -49,6 +53,9 @@ class Service:
         self.metrics = Metrics(self._lag, lambda: float(self.arrivals.waiting))
         self.registering = threading.Lock()
         """Is held while queries are registered or dropped: texts are compiled by one thread at a time."""
+        self._checking = threading.Lock()
+        self._checker = Registry(engine.home.catalog, ChannelNames(engine.home.root))
+        """Checks texts that are not registered, with a memory of its own."""
         self.is_ending = False
         """Whether live streams are to end."""
         self.open_streams: Counter[str] = Counter()
@@ -68,6 +75,16 @@ class Service:
         self.deliverer = Deliverer(engine.home, DeliverySettings(contact=self.polling.contact), self._delivered)
         self.arrivals = Arrivals(self.intake, settings.max_waiting, self.took)
         self.handle: RunHandle | None = None
+
+    def unregistered(self, text: str, name: str | None) -> tuple[QueryInfo, CompiledQuery, tuple[str, ...]]:
+        """Check a text, as ``Registry.unregistered`` does; registrations do not wait for it.
+
+        Raises:
+            QueryError: the text is no sound query.
+            CatalogError: ``name`` is no name, or the text gives another one.
+        """
+        with self._checking:
+            return self._checker.unregistered(text, name=name)
 
     # -- begin and end -----------------------------------------------------------------------------------------
 

@@ -123,3 +123,34 @@ def test_levels_and_changes_make_groups_of_their_own() -> None:
 def test_what_changes_cannot_take_back(text: str) -> None:
     with pytest.raises(XsclError, match="XSCL_RETRACT_LIMIT" if text.endswith("RETRACT") else "XSCL_SYNTAX"):
         compiled(text)
+
+
+def joined(count: int, rest: str) -> str:
+    blocks = (f"JOIN {{a1 = a{n}, 1 d}} S->x{n}[./k->a{n}]" for n in range(2, count + 1))
+    return " ".join(["S->x1[./k->a1]", *blocks, rest])
+
+
+def test_a_query_is_made_of_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    absence = compiled(joined(4, "WITHOUT {BETWEEN} T")).absence
+    assert absence is not None and len(absence.forbidden) == 12
+    chain = joined(8, "WITHOUT {BETWEEN} T").replace("JOIN", "FOLLOWED BY")
+    assert len(compiled(chain).absence.forbidden) == 1  # type: ignore[union-attr]
+    many = joined(2, " ".join(["WITHOUT {BETWEEN} T"] * 9))
+    monkeypatch.setattr("xscl.language.compile.format_query", None)  # nothing is compiled
+    for text, start in ((joined(5, "WITHOUT {BETWEEN} T"), None), (many, many.rindex("WITHOUT"))):
+        with pytest.raises(QueryError, match="XSCL_ABSENCE_LIMIT.*more than 16 queries") as refused:
+            compiled(text)
+        assert "FOLLOWED BY" in (refused.value.hint or "") and refused.value.span is not None
+        assert start is None or refused.value.span.start == start
+
+
+def test_cases_of_all_parts_count_together() -> None:
+    compiled(joined(6, "WITHOUT {a1 = b, 1 h} T[./k->b]"))
+    with pytest.raises(QueryError, match="XSCL_TOO_MANY_CASES.*together"):
+        compiled(joined(8, "WITHOUT {a1 = b, 1 h} T[./k->b] WITHOUT {a1 = c, 1 h} T[./k->c]"))
+
+
+def test_a_query_costs_what_its_parts_do() -> None:
+    found = compiled("S[./k->a] FOLLOWED BY {a = b, 1 d} S[./k->b] WITHOUT {a = c, BETWEEN} T[./k->c]")
+    assert compiled("S[./k->a] FOLLOWED BY {a = b, 1 d} S[./k->b]").cost == found.template.cost == 3
+    assert found.cost == 3 + 5

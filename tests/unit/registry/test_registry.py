@@ -13,10 +13,11 @@ import sqlalchemy as sa
 from xscl.base.errors import CatalogError, QueryError, QuerySyntaxError, Span, UnboundVariableError
 from xscl.base.types import Event, QueryOutcome
 from xscl.catalog.channels import put_channel, read_facts
-from xscl.catalog.groups import read_rt_rows, read_template_use
+from xscl.catalog.groups import owner_use, read_rt_rows, read_template_use
 from xscl.catalog.queries import read_queries, read_query
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import GROUPS, NEVER
+from xscl.catalog.tokens import add_token
 from xscl.intake.intake import Intake
 from xscl.language.compile import compile_query
 from xscl.language.parser import parse_query
@@ -344,3 +345,26 @@ def test_the_first_row_does_not_mix_up_names(home: Home, registry: Registry) -> 
     Intake(home).take([Event("T", "1", 1, row={"p": 1, "q": "s"})])
     info = registry.catalog.ask(read_query, "x")
     assert tuple(info.names["meta"]) == compile_info(info, registry.catalog.ask(read_facts)).meta_names
+
+
+def test_limits_of_tokens_count_the_parts_of_absences(registry: Registry) -> None:
+    plain = "S[./k->a] FOLLOWED BY {a = b, 1 d} S[./k->b]"
+    texts = [plain, f"{plain} WITHOUT {{a = c, BETWEEN}} T[./k->c]", f"{plain} ON CHANGE RETRACT"]
+    costs = [registry.unregistered(text)[1].cost for text in texts]
+    assert costs == [3, 3 + 5, 3]
+    with registry.catalog.begin() as connection:
+        add_token(connection, "ann", ["write"], 1, cost=sum(costs) + 3)
+    for number, text in enumerate(texts, start=1):
+        registry.register(text, owner="ann")
+        assert registry.catalog.ask(owner_use, "ann") == (number, sum(costs[:number]))
+    outcomes = registry.register_many([texts[1], plain, plain], owner="ann")
+    assert [each.error and each.error.condition for each in outcomes] == ["XSCL_QUERY_COST", None, "XSCL_QUERY_COST"]
+
+
+def test_a_note_says_that_nothing_ends_what_waits(registry: Registry) -> None:
+    text = "S->x NOT FOLLOWED BY {1 h} T->y"
+    notes = {level: registry.register(f"{text} CONSISTENCY {level}").notes for level in ("STRONG", "MIDDLE")}
+    for told, words in (("STRONG", "what waits stays forever"), ("MIDDLE", "their rows stay forever")):
+        assert any("nothing settles the times of T" in note and words in note for note in notes[told])
+    add_channel(registry.catalog, "T", lateness="1h")
+    assert not any("forever" in note for note in registry.register(text).notes)
