@@ -85,6 +85,11 @@ class BatchRange:
         return sum(self.channels.values())
 
     @property
+    def only_beats(self) -> bool:
+        """Whether it has heartbeats, and no events."""
+        return bool(self.beats) and not self.events
+
+    @property
     def beaten(self) -> dict[str, int]:
         """Greatest time of its heartbeats by channel."""
         found: dict[str, int] = {}
@@ -98,25 +103,30 @@ class BatchRange:
         return f"batch {self.batch} (places {self.first} to {self.last})"
 
 
-def next_batch(home: Home, planner: Planner, batch_docs: int) -> BatchRange | None:
+def next_batch(home: Home, planner: Planner, batch_docs: int, *, beats: bool = True) -> BatchRange | None:
     """Read the next batch, of ``batch_docs`` events at most; None if there is nothing to do.
 
-    Where there is nothing else to do, heartbeats by the wall clock are sent that something waits for.
+    With ``beats``, heartbeats by the wall clock are sent first, to channels that something waits for.  Much to do does
+    not keep them waiting, so what they end goes also under load.
     """
-    span = _next_batch(home, planner, batch_docs)
+    span = _next_batch(home, planner, batch_docs, beats=beats)
     if not isinstance(span, list):
         return span
     beat_walls(home, span)
-    return next_batch(home, planner, batch_docs)
+    return next_batch(home, planner, batch_docs, beats=False)
 
 
-def _next_batch(home: Home, planner: Planner, batch_docs: int) -> BatchRange | None | list[tuple[str, int]]:
+def _next_batch(
+    home: Home, planner: Planner, batch_docs: int, *, beats: bool
+) -> BatchRange | None | list[tuple[str, int]]:
     """Read the next batch, or the heartbeats that are due."""
     started = time.perf_counter()
     with home.catalog.snapshot() as connection:
+        if beats and (due := due_walls(home, connection)):
+            return due
         found = next_range(connection, batch_docs)
         if found is None:
-            return due_walls(connection) or None
+            return None
         first, last = found
         number = (connection.scalar(*_newest_batch()) or 0) + 1
         channels = channel_counts(connection, first, last)
@@ -124,8 +134,8 @@ def _next_batch(home: Home, planner: Planner, batch_docs: int) -> BatchRange | N
         replayed = _replayed_at(connection, first)
         # Queries that were registered at the last place are part of a batch that answers them.
         end = last + 1 if waiting else last
-        beats = () if waiting or replayed else tuple(read_heartbeats(connection, first, last))
-        busy = channels or waiting or replayed or beats
+        beaten = () if waiting or replayed else tuple(read_heartbeats(connection, first, last))
+        busy = channels or waiting or replayed or beaten
         plan = planner.plan(first, end, connection) if busy else None
         return BatchRange(
             started=started,
@@ -143,7 +153,7 @@ def _next_batch(home: Home, planner: Planner, batch_docs: int) -> BatchRange | N
             publishing=publishing(connection, first, end) if busy else None,
             waiting=waiting,
             sight_cuts=sight_cuts(connection, min([first, *map(place_of, replayed)]), last),
-            beats=beats,
+            beats=beaten,
             absences=has_absences(connection),
             pending=connection.scalar(*_state_file("pending")),
             replayed=replayed,

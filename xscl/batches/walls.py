@@ -6,12 +6,16 @@ what was answered once is answered alike again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from typing import Any
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.base.sealed import check_file
 from xscl.base.types import now_micros
 from xscl.catalog.channels import note_heartbeat, read_channels
 from xscl.catalog.intake_order import add_heartbeat, take_places
@@ -19,18 +23,25 @@ from xscl.catalog.prepared import prepared
 from xscl.catalog.queries import read_feeders
 from xscl.catalog.tables import CHANNELS, STATE_FILES
 from xscl.store.home import Home
+from xscl.store.join_state import held_state
 
 __all__ = ["beat_walls", "due_walls"]
 
 _STEPS = 8
 """Heartbeats in the time that they are behind now, at most."""
+_LEAST_STEP = 1_000_000
+"""Least time between two heartbeats of a channel, microseconds: each is a batch, if nothing else comes."""
 
 
-def due_walls(connection: Connection) -> list[tuple[str, int]]:
-    """Return the channels whose heartbeats are due while something waits, each with the time of its heartbeat."""
-    if connection.scalar(*_any_wall()) is None or not _waits(connection):
+def due_walls(home: Home, connection: Connection) -> list[tuple[str, int]]:
+    """Return the channels whose heartbeats are due and wanted, each with the time of its heartbeat."""
+    if connection.scalar(*_any_wall()) is None:
         return []
-    return _due(connection, now_micros())
+    due = _due(connection, now_micros())
+    if not due:
+        return []
+    wanted = _wanted(home, connection)
+    return due if wanted is None else [(name, time) for name, time in due if name in wanted]
 
 
 @prepared
@@ -47,9 +58,28 @@ def beat_walls(home: Home, due: Sequence[tuple[str, int]]) -> None:
             note_heartbeat(connection, channel, time)
 
 
-def _waits(connection: Connection) -> bool:
-    """Tell whether there is join state, which waits for partners."""
-    return bool(connection.scalar(sa.select(sa.func.sum(STATE_FILES.c.held)).where(STATE_FILES.c.kind != "reach")))
+def _wanted(home: Home, connection: Connection) -> Collection[str] | None:
+    """Return the channels that join state or absences wait for, with those that feed them; None: it may be any."""
+    state = held_state(home, connection)
+    wanted: set[str] = set()
+    if state.rows:
+        if state.reach is None:
+            return None
+        wanted.update(pc.unique(state.reach.column("channel")).to_pylist())
+    for path in connection.scalars(*_pending_files()):
+        texts = pq.read_table(check_file(home.root / path), columns=["waits"]).column("waits")
+        wanted.update(name for text in pc.unique(texts).to_pylist() for name in json.loads(text)[0])
+    feeders, new = read_feeders(connection), list(wanted)
+    while new:
+        sources = {source for names in feeders.get(new.pop(), ()) for source in names} - wanted
+        wanted |= sources
+        new += sources
+    return wanted
+
+
+@prepared
+def _pending_files() -> sa.Select[Any]:
+    return sa.select(STATE_FILES.c.path).where(STATE_FILES.c.kind == "pending")
 
 
 def _due(connection: Connection, now: int) -> list[tuple[str, int]]:
@@ -60,6 +90,6 @@ def _due(connection: Connection, now: int) -> list[tuple[str, int]]:
         if channel.wall is not None and name not in feeders:
             # The wall itself is not passed: an event of that very time is in time.
             time = now - channel.wall - 1
-            if channel.heartbeat is None or time - channel.heartbeat >= max(channel.wall // _STEPS, 1):
+            if channel.heartbeat is None or time - channel.heartbeat >= max(channel.wall // _STEPS, _LEAST_STEP):
                 found.append((name, time))
     return found

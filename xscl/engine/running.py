@@ -46,10 +46,12 @@ class Running(OpenedHome):
         """
         if batch_docs < 1:
             raise EngineError("XSCL_BAD_OPTION", f"a batch has at least one document, not {batch_docs}")
-        reports = []
+        reports, beats = [], True
         with self._lock, self._run_lock.held(), named_file_faults(self.home.root):
             self._tidy_once()
-            while not stop() and (span := next_batch(self.home, self._planner, batch_docs)) is not None:
+            while not stop() and (span := next_batch(self.home, self._planner, batch_docs, beats=beats)) is not None:
+                # Heartbeats alone call for no others, however long they take: this call is to return.
+                beats = not span.only_beats
                 step("run.ranged")
                 told("events", span.first - 1, span.taken_in)
                 reports.append(process_batch(self.home, self._driver, lambda: self.spark, span))

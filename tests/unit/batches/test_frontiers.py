@@ -5,6 +5,7 @@ The oracle of absence says how far times are settled and which events are late.
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from xscl.answers.explain import explain
 from xscl.answers.frontiers import frontiers
 from xscl.base.errors import CatalogError
 from xscl.base.types import FIRST_TIME, LAST_TIME
+from xscl.batches import walls
 from xscl.catalog.intake_order import read_heartbeats
 from xscl.catalog.tables import CHANNELS, LATE
 from xscl.engine import Engine
@@ -110,6 +112,40 @@ def test_runs_send_heartbeats_by_the_wall_clock_while_something_waits(engine: En
         beats = read_heartbeats(connection)
     assert [channel for _, channel, _ in beats] == ["B"]
     assert engine.run_once() == []  # nothing waits any more
+
+
+def test_heartbeats_by_the_wall_clock_come_while_there_is_much_to_do(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = itertools.count(1_000 * S, 10 * S)
+    monkeypatch.setattr(walls, "now_micros", lambda: next(clock))
+    engine.add_channel("B", wall="1min")
+    engine.register("A[./k->a] FOLLOWED BY {a = b} B[./k->b]", name="q")
+    engine.ingest([event("A", 1)])
+    engine.run_once()
+    engine.ingest([event("other", at) for at in range(5)])
+    left = iter([False, False, False, True])
+    assert [report.events for report in engine.run_once(batch_docs=1, stop=lambda: next(left))] == [1, 1, 1]
+    assert beats_of(engine) == ["B"] * 4  # ten seconds go by each time; 7.5 are a step
+
+
+def beats_of(engine: Engine) -> list[str]:
+    """Channels of the heartbeats so far."""
+    with engine.home.catalog.read() as connection:
+        return [channel for _, channel, _ in read_heartbeats(connection)]
+
+
+def test_heartbeats_alone_call_for_no_others(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run returns, however short the wall and however slow its batches."""
+    clock = itertools.count(1_000 * S, 10 * S)
+    monkeypatch.setattr(walls, "now_micros", lambda: next(clock))
+    engine.add_channel("B", wall="1us")
+    engine.add_channel("other", wall="1us")
+    engine.register("A[./k->a] FOLLOWED BY {a = b} B[./k->b]", name="q")
+    engine.ingest([event("A", 1)])
+    left = iter([*[False] * 5, True])
+    assert [report.events for report in engine.run_once(stop=lambda: next(left))] == [1, 0]
+    assert beats_of(engine) == ["B"]  # nothing waits for the other one
 
 
 def test_published_channels_hand_watermarks_on(engine: Engine) -> None:
