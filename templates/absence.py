@@ -84,19 +84,30 @@ class Settled:
     before: int
     """Time before the range."""
     places: Int64s
-    """Places at which it grows, ascending."""
+    """Places at which it changes, ascending."""
     times: Int64s
-    """Time from each of them on, ascending."""
+    """Time from each of them on; it falls only where a channel begins or ceases to be fed by queries alone."""
 
-    def beyond(self, ends: Int64s) -> Int64s:
-        """Return the first place at which all events up to some times are in; -1: they were before.
+    def at(self, places: Int64s) -> Int64s:
+        """Return the times at some places."""
+        found: Int64s = np.append(self.before, self.times)[np.searchsorted(self.places, places, side="right")]
+        return found
 
-        >>> Settled(5, np.array([7, 9]), np.array([8, 20])).beyond(np.array([4, 5, 8, 20])).tolist()[:3]
-        [-1, 7, 9]
+    def beyond(self, ends: Int64s, since: Int64s) -> Int64s:
+        """Return the first place, from ``since`` on, at which all events up to some times are in.
+
+        >>> found = Settled(5, np.array([7, 9, 12]), np.array([8, 20, 6]))
+        >>> found.beyond(np.array([4, 5, 8, 8, 5]), np.array([6, 6, 6, 12, 12])).tolist() == [6, 7, 9, NOT_YET, 12]
+        True
         """
-        at = np.searchsorted(self.times, ends, side="right")
-        places = np.append(self.places, NOT_YET)[at]
-        found: Int64s = np.where(self.before > ends, -1, places)
+        times, places = np.append(self.before, self.times), np.append(-1, self.places)
+        falls = np.flatnonzero(times[1:] < times[:-1]) + 1
+        found = np.full(len(ends), NOT_YET)
+        for first, last in zip(np.append(0, falls).tolist(), np.append(falls, len(times)).tolist(), strict=True):
+            at = first + np.searchsorted(times[first:last], ends, side="right")
+            end = places[last] if last < len(places) else NOT_YET
+            here = np.maximum(np.append(places, NOT_YET)[at], since)
+            found = np.where((at < last) & (here < end), np.minimum(found, here), found)
         return found
 
 
@@ -191,8 +202,12 @@ def _places(pending: pa.Table, came: Int64s, settled: Mapping[str, Sequence[Sett
     values = ends.values.to_numpy()
     for kind, name in enumerate(waits.dictionary.to_pylist()):
         mine = np.flatnonzero(waits.indices.to_numpy() == kind)
-        for number, channel in enumerate(settled[name]):
-            found[mine] = np.maximum(found[mine], channel.beyond(values[starts[mine] + number]))
+        # All channels at one place: one may have fallen back where another has come.
+        before = None
+        while before is None or (found[mine] > before).any():
+            before = found[mine]
+            for number, channel in enumerate(settled[name]):
+                found[mine] = channel.beyond(values[starts[mine] + number], found[mine])
     return np.asarray(found, dtype=np.int64)
 
 

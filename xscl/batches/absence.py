@@ -131,7 +131,7 @@ def _decided(batch: Attempt, work: Round) -> tuple[Changes, pa.Table, bool]:
 
 def _frontiers(batch: Attempt, pending: pa.Table) -> dict[str, Frontiers]:
     """Return where rows are answered and final, by what they wait for."""
-    published = {} if batch.publisher is None else batch.publisher.newest
+    published = () if batch.publisher is None else batch.publisher.tables
     waits = {text: json.loads(text) for text in pc.unique(pending.column("waits")).to_pylist()}
     asked = {(name, each) for names, blocking in waits.values() for name in names for each in (None, blocking)}
     settled = settled_times(batch.span, asked, published)

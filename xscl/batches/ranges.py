@@ -7,7 +7,7 @@ A batch takes events, answers queries from held events (docs/how-to/history.md),
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ from xscl.catalog.events import files_between
 from xscl.catalog.groups import has_absences
 from xscl.catalog.intake_order import next_place, read_heartbeats, read_last_places
 from xscl.catalog.prepared import prepared
-from xscl.catalog.queries import query_info
+from xscl.catalog.queries import Feed, query_info, read_feeds
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.retained_from import held_times, keep_times
 from xscl.catalog.tables import BATCHES, FLUSHES, IS_DROPPED, IS_WAITING, LATE, QUERIES, STATE_FILES
@@ -72,6 +72,8 @@ class BatchRange:
     """Places that tell apart which documents queries see, where bindings are counted for a quota."""
     beats: tuple[tuple[int, str, int], ...]
     """Place, channel and time of its heartbeats."""
+    feeds: Sequence[Feed]
+    """Queries that publish in the range, if there are queries about absence."""
     absences: bool
     """Whether there are queries about absence."""
     pending: str | None
@@ -137,6 +139,7 @@ def _next_batch(
         beaten = () if waiting or replayed else tuple(read_heartbeats(connection, first, last))
         busy = channels or waiting or replayed or beaten
         plan = planner.plan(first, end, connection) if busy else None
+        absences = has_absences(connection)
         return BatchRange(
             started=started,
             batch=number,
@@ -154,7 +157,8 @@ def _next_batch(
             waiting=waiting,
             sight_cuts=sight_cuts(connection, min([first, *map(place_of, replayed)]), last),
             beats=beaten,
-            absences=has_absences(connection),
+            feeds=read_feeds(connection, first, last) if absences else (),
+            absences=absences,
             pending=connection.scalar(*_state_file("pending")),
             replayed=replayed,
         )

@@ -6,7 +6,7 @@ does not depend on how the intake is cut into batches; so it is asked here for e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from xscl.base.arrow_schemas import EVENT_SCHEMA
+from xscl.base.docids import place_of
 from xscl.batches.ranges import BatchRange
 from xscl.catalog.records import ChannelInfo
 from xscl.store.parquet import checked_dataset
@@ -23,12 +24,13 @@ from xscl.templates.columns import Int64s
 __all__ = ["settled_times"]
 
 _NEVER = -(1 << 62)
+_NEVER_ENDS = 1 << 62
 _Steps = tuple[Int64s, Int64s]
 """Places, ascending, and a time at each."""
 
 
 def settled_times(
-    span: BatchRange, asked: Collection[tuple[str, int | None]], published: Mapping[str, int]
+    span: BatchRange, asked: Collection[tuple[str, int | None]], published: Sequence[pa.Table]
 ) -> dict[tuple[str, int | None], Settled]:
     """Return how far the times of some channels are settled, or their clocks have come, at the places of a batch.
 
@@ -36,14 +38,14 @@ def settled_times(
         span: the batch.
         asked: channels, each with a distance behind its clock that is far enough; None: its lateness is.  With the
             distance 0 the time that the clock shows is reached; with others a time is when the clock is beyond.
-        published: greatest time of the documents that the batch published to each channel.
+        published: documents that the batch published.
     """
     readers = {blocking: _Reader(span, published, blocking) for _, blocking in asked}
     return {(name, blocking): readers[blocking].settled(name) for name, blocking in asked}
 
 
 class _Reader:
-    def __init__(self, span: BatchRange, published: Mapping[str, int], blocking: int | None) -> None:
+    def __init__(self, span: BatchRange, published: Sequence[pa.Table], blocking: int | None) -> None:
         self.span = span
         self.blocking = blocking
         self.published = published
@@ -54,31 +56,50 @@ class _Reader:
     def settled(self, name: str) -> Settled:
         """Return how far a channel's times are settled."""
         if name not in self._known:
-            # What feeds itself is never settled; no live queries do.
-            self._known[name] = Settled(_NEVER, np.zeros(0, np.int64), np.zeros(0, np.int64))
+            # What feeds itself is never settled; queries that live at one place never do.
+            self._known[name] = _constant(_NEVER)
             self._known[name] = self._settled(name)
         return self._known[name]
 
     def _settled(self, name: str) -> Settled:
-        clocks, channel = self.span.clocks, self.span.clocks.channels.get(name)
-        feeders = clocks.feeders.get(name)
-        only_fed = feeders is not None and name not in self.clocks.newest and name not in self.span.channels
-        if feeders is not None and only_fed and (channel is None or channel.lateness is None):
-            return _least([self.settled(source) for names in feeders for source in sorted(names)])
+        feeds, channel = [feed for feed in self.span.feeds if feed.channel == name], self.span.clocks.channels.get(name)
+        beaten = self._by_itself(name, channel, beats=True)
+        if not feeds:
+            return beaten
+        # Heartbeats speak of events that are taken in, not of what queries publish.
+        own = self._by_itself(name, channel, beats=False)
+        alone = name not in self.clocks.newest and (channel is None or channel.lateness is None)
+        # From the first event that no query published, the channel is as any other.
+        end = self._first_event(name) if alone else self.span.first
+        cuts = {self.span.first, end, *(feed.since for feed in feeds), *(feed.until for feed in feeds)}
+        parts = []
+        for first in sorted(cut for cut in cuts if cut <= self.span.last):
+            live = [feed for feed in feeds if feed.since <= first < feed.until]
+            fed = [self.settled(source) for feed in live for source in sorted(feed.sources)]
+            parts.append((first, beaten if not live else _least(fed) if first < end else own))
+        return _joined(parts)
+
+    def _first_event(self, name: str) -> int:
+        """Return the place of a channel's first event that was taken in; a place behind the batch: it has none."""
+        if name not in self.span.channels:
+            return self.span.last + 1
+        events = self._taken_in()
+        mine = pc.equal(events.column("channel"), name)
+        return min(events.column("docid").filter(mine).to_pylist(), default=self.span.last + 1)
+
+    def _by_itself(self, name: str, channel: ChannelInfo | None, *, beats: bool) -> Settled:
+        """Return how far a channel's times are settled by its clock, and with ``beats`` by its heartbeats."""
         if channel is None:
-            return Settled(_NEVER, np.zeros(0, np.int64), np.zeros(0, np.int64))
-        before, steps = _NEVER, list[_Steps]()
+            return _constant(_NEVER)
+        clocks, before, steps = self.span.clocks, _NEVER, list[_Steps]()
         known = [time for time in (self.clocks.shown(channel), clocks.published[name]) if time is not None]
         for behind, since in self._behind(channel):
-            moves = list(self._shown(channel))
-            if name in self.published:
-                moves.append(_step(self.span.last, self.published[name]))
             if known and since < self.span.first:
                 before = max(before, max(known) - behind)
             elif known:
-                moves.append(_step(since, max(known)))
-            steps += [(np.maximum(places, since), times - behind) for places, times in moves]
-        if feeders is None:
+                steps.append(_step(since, max(known) - behind))
+            steps += [(np.maximum(places, since), times - behind) for places, times in self._shown(channel)]
+        if beats:
             beaten = clocks.beaten[name]
             before = before if beaten is None else max(before, beaten + 1)
             steps += [_step(place, time + 1) for place, of, time in self.span.beats if of == name]
@@ -95,20 +116,33 @@ class _Reader:
 
     def _shown(self, channel: ChannelInfo) -> Iterator[_Steps]:
         """Yield places and times that move what a channel's clock shows."""
+        for table in self.published:
+            mine = table.filter(pc.equal(table.column("channel"), channel.name))
+            places = np.maximum(place_of(mine.column("docid").to_numpy()), self.span.first)
+            yield places, mine.column("ts").to_numpy()
         if not self.span.channels:
             return
+        events = self._taken_in()
+        places, times = events.column("docid").to_numpy(), events.column("ts").to_numpy()
+        sharing = [each.name for each in self.span.clocks.channels.values() if each.clock == channel.clock]
+        mine = pc.is_in(events.column("channel"), pa.array(sharing, pa.string())).to_numpy()
+        yield places[mine], times[mine]
+        if channel.idle is not None:
+            yield places, times - channel.idle
+
+    def _taken_in(self) -> pa.Table:
+        """Return the events of the batch by their places."""
         if self._events is None:
             first, last = self.span.first, self.span.last
             wanted = (ds.field("docid") >= first) & (ds.field("docid") <= last)
             columns = ["docid", "channel", "ts"]
             table = checked_dataset(self.span.paths, EVENT_SCHEMA).to_table(columns=columns, filter=wanted)
             self._events = table.sort_by("docid")
-        places, times = self._events.column("docid").to_numpy(), self._events.column("ts").to_numpy()
-        sharing = [each.name for each in self.span.clocks.channels.values() if each.clock == channel.clock]
-        mine = pc.is_in(self._events.column("channel"), pa.array(sharing, pa.string())).to_numpy()
-        yield places[mine], times[mine]
-        if channel.idle is not None:
-            yield places, times - channel.idle
+        return self._events
+
+
+def _constant(time: int) -> Settled:
+    return Settled(time, np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def _step(place: int, time: int) -> _Steps:
@@ -118,7 +152,7 @@ def _step(place: int, time: int) -> _Steps:
 def _growing(before: int, steps: Collection[_Steps]) -> Settled:
     """Return the greatest of all times up to each place, where that grows."""
     if not steps:
-        return Settled(before, np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return _constant(before)
     places = np.concatenate([of for of, _ in steps])
     order = np.argsort(places, kind="stable")
     greatest = np.maximum.accumulate(np.append(before, np.concatenate([times for _, times in steps])[order]))
@@ -129,8 +163,17 @@ def _growing(before: int, steps: Collection[_Steps]) -> Settled:
 def _least(found: Collection[Settled]) -> Settled:
     """Return the least of several at each place."""
     if not found:
-        return Settled(_NEVER, np.zeros(0, np.int64), np.zeros(0, np.int64))
+        return _constant(_NEVER)
     places = np.unique(np.concatenate([each.places for each in found]))
-    columns = [np.append(each.before, each.times)[np.searchsorted(each.places, places, side="right")] for each in found]
-    times = np.minimum.reduce(columns) if len(places) else places
-    return _growing(min(each.before for each in found), [(places, times)] if len(places) else [])
+    return Settled(min(each.before for each in found), places, np.minimum.reduce([each.at(places) for each in found]))
+
+
+def _joined(parts: Sequence[tuple[int, Settled]]) -> Settled:
+    """Return one after another, each from a place on."""
+    places, times = [], []
+    ends = [first for first, _ in parts[1:]] + [_NEVER_ENDS]
+    for (first, part), end in zip(parts, ends, strict=True):
+        inner = part.places[(part.places > first) & (part.places < end)]
+        places.append(np.append(first, inner))
+        times.append(part.at(places[-1]))
+    return Settled(parts[0][1].before, np.concatenate(places), np.concatenate(times))

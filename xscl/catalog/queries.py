@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import sqlalchemy as sa
@@ -19,6 +19,7 @@ from xscl.catalog.tables import GROUPS, IS_DROPPED, IS_LISTED, IS_PUBLISHING, NE
 
 __all__ = [
     "LIVE",
+    "Feed",
     "add_queries",
     "asked_groups",
     "drop_query",
@@ -28,6 +29,7 @@ __all__ = [
     "mend_query",
     "query_info",
     "read_feeders",
+    "read_feeds",
     "read_queries",
     "read_query",
     "regroup",
@@ -41,6 +43,18 @@ LIVE = QUERIES.c.docid_until == NEVER
 """Condition that a query is not dropped."""
 _SAME = tuple(field.name for field in fields(QueryInfo) if field.name != "name")
 """Fields of the record that columns have the names of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """Queries that read and publish alike, from a place on and before another."""
+
+    channel: str
+    """Channel that they publish to."""
+    sources: frozenset[str]
+    """Channels that they read."""
+    since: int
+    until: int
 
 
 # -- reading ---------------------------------------------------------------------------------------------------
@@ -84,11 +98,24 @@ def read_feeders(connection: Connection) -> dict[str, list[frozenset[str]]]:
     Queries that read and publish alike count once.  A query that names a stream reads the stream's channel, too.
     """
     found: dict[str, list[frozenset[str]]] = {}
-    rows = connection.execute(*_fed()).all()
+    for feed in _feeds(connection, {(row.publish, row.channels, 0, NEVER) for row in connection.execute(*_fed())}):
+        found.setdefault(feed.channel, []).append(feed.sources)
+    return found
+
+
+def read_feeds(connection: Connection, first: int, last: int) -> list[Feed]:
+    """Return what published to channels in a range of places, each feed as far as it lies in the range."""
+    rows = connection.execute(*_fed_between(first, last))
+    found = {(row.publish, row.channels, max(row.docid_from, first), min(row.docid_until, last + 1)) for row in rows}
+    return _feeds(connection, found)
+
+
+def _feeds(connection: Connection, rows: Collection[tuple[str, str, int, int]]) -> list[Feed]:
     named = frozenset(connection.scalars(sa.select(STREAMS.c.name))) if rows else frozenset()
-    for row in rows:
-        names = frozenset(read_stored(GROUPS.c.channels, row.channels))
-        found.setdefault(row.publish, []).append(frozenset(n for n in names if n.removesuffix(RAW) not in named))
+    found = []
+    for publish, channels, since, until in sorted(rows):
+        names = frozenset(n for n in read_stored(GROUPS.c.channels, channels) if n.removesuffix(RAW) not in named)
+        found.append(Feed(publish, names, since, until))
     return found
 
 
@@ -104,6 +131,13 @@ def asked_groups(connection: Connection, groups: Collection[int]) -> set[int]:
 def _fed() -> sa.Select[Any]:
     joined = sa.select(QUERIES.c.publish, GROUPS.c.channels).join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
     return joined.where(IS_PUBLISHING, LIVE).distinct()
+
+
+@prepared
+def _fed_between(first: int, last: int) -> sa.Select[Any]:
+    columns = QUERIES.c.publish, GROUPS.c.channels, QUERIES.c.docid_from, QUERIES.c.docid_until
+    joined = sa.select(*columns).join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
+    return joined.where(IS_PUBLISHING, QUERIES.c.docid_from <= last, QUERIES.c.docid_until > first).distinct()
 
 
 # -- registration ----------------------------------------------------------------------------------------------

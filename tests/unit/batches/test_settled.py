@@ -37,6 +37,33 @@ def test_a_lowered_lateness_says_nothing_of_events_before(tmp_path: Path, cuts: 
         assert by_runs(engine) == [(["order2000"], 2_010_000_000)]
 
 
+@pytest.mark.parametrize("cuts", [(), (2,), (1, 2, 3, 4)])
+@pytest.mark.parametrize("lateness", [None, "1s"])
+@pytest.mark.parametrize("gone", ["view", "q"])
+def test_published_channels_are_settled_by_place(
+    tmp_path: Path, gone: str, lateness: str | None, cuts: Collection[int]
+) -> None:
+    """The second event settles the time of the first, whatever is dropped then, and comes to the channel itself."""
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("B", lateness="1s")
+        if lateness is not None:
+            engine.add_channel("P", lateness=lateness)
+        engine.register("B PUBLISH P", name="view")
+        engine.register("A->x NOT FOLLOWED BY {2} P CONSISTENCY STRONG", name="q")
+        engine.ingest([event("A", 1)])
+        cut(engine, 1, cuts)
+        engine.ingest([event("B", 10)])
+        cut(engine, 2, cuts)
+        engine.drop(gone)
+        cut(engine, 3, cuts)
+        engine.ingest([event("P", 20)])
+        cut(engine, 4, cuts)
+        # Where nothing settles the channel any more, nothing is said of later events.
+        engine.ingest([event("A", 12), event("B", 30)])
+        later = [(["A12"], 14_000_000)] if gone == "view" and lateness is not None else []
+        assert by_runs(engine) == [(["A1"], 3_000_000), *later]
+
+
 def by_runs(engine: Engine) -> Found:
     """What the query says after another batch."""
     engine.run_once()
