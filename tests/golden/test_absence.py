@@ -10,11 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from absences import FAR, Found, S, Taken, by_engine, by_oracle, question
+from absences import FAR, Found, S, Taken, add_channels, by_engine, by_oracle, question
+from absences import answers as by_list
 from oracle.absence import Beat, Question, Terms
 from oracle.evaluate import Doc
 
+import xscl
 from xscl.base.errors import QueryError
+from xscl.base.types import Retraction
 from xscl.language.compile import compile_query
 from xscl.language.parser import parse_query
 
@@ -56,6 +59,29 @@ def test_g_abs_1(side: str, tmp_path: Path) -> None:
     beat = Beat("payments", 640 * MIN)
     assert answers(side, tmp_path, ASKED, UNPAID, taken, SHOP) == []
     assert answers(side, tmp_path, ASKED, UNPAID, [*taken, beat], SHOP) == [(["o1"], 630 * MIN)]
+
+
+def test_g_abs_1_replayed(tmp_path: Path) -> None:
+    """The late payment is taken again: the order is paid after all."""
+    with xscl.connect(home=tmp_path / "home") as engine:
+        add_channels(engine, SHOP)
+        engine.register(UNPAID, name="q")
+        for kind, id_, ts, number in [
+            ("order", "o1", 600, 7),
+            ("order", "o2", 630, 8),
+            ("payment", "p2", 621, 8),
+            ("payment", "p1", 615, 7),
+        ]:
+            xml = f"<{kind}><no>{number}</no></{kind}>"
+            engine.ingest([xscl.Event(f"{kind}s", id_, ts * 60, xml=xml)])
+        engine.heartbeat("payments", 640 * MIN)
+        engine.run_once()
+        assert by_list(engine, "q") == [(["o1"], 630 * MIN)]
+        for _ in range(2):
+            engine.replay_late()
+            engine.run_once()
+        assert by_list(engine, "q") == []
+        assert [match.retracted for match in engine.changes("q")] == [None, Retraction("replayed", ("payments", "p1"))]
 
 
 @SIDES

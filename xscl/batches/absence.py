@@ -29,8 +29,9 @@ from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.base.types import LAST_TIME
 from xscl.batches.absence_changes import Changes, Readers, changes_of, retraction_rows
 from xscl.batches.attempt import Attempt
-from xscl.batches.bindings import Bindings, bindings, unasked_matches
+from xscl.batches.bindings import Bindings, bindings, keys_of, kills_of, unasked_matches
 from xscl.batches.edited import edited_matches
+from xscl.batches.replayed import replayed_matches
 from xscl.batches.settled import settled_times
 from xscl.catalog.groups import read_parts
 from xscl.catalog.queries import asked_groups
@@ -103,7 +104,8 @@ def decide_absences(batch: Attempt) -> Absences:
     out.write()
     step("batch.decided")
     tables = () if batch.publisher is None else batch.publisher.tables
-    rows = retraction_rows(batch.home, span, [*found.retracted, *edited], tables)
+    replayed = replayed_matches(batch.home, span, files, work) if span.replayed else []
+    rows = retraction_rows(batch.home, span, [*found.retracted, *edited, *replayed], tables)
     counts = Counter(match=-_unasked(batch, results))
     counts.update(out.counts)
     return Absences(before, after, counts, tuple(rows), on_spark)
@@ -185,7 +187,7 @@ def _found(batch: Attempt, files: Sequence[Any]) -> tuple[list[pa.Table], list[p
     wanted, killed = [], []
     for part in bindings(combinations, meanings, asked):
         if part.ends is None:
-            killed.append(_kills(part))
+            killed.append(kills_of(part))
         else:
             wanted.append(_pending(part, json.loads(part.ends), times))
     return wanted, killed
@@ -227,8 +229,8 @@ def _pending(part: Bindings, ends_of: Any, times: Mapping[str, npt.NDArray[Any]]
     when = np.maximum(newest, ends.max(axis=1))
     columns = {
         "gid": part.groups,
-        "members": _keys(docs, docs[:, :0]),
-        "key": _keys(docs, part.nodes),
+        "members": keys_of(docs, docs[:, :0]),
+        "key": keys_of(docs, part.nodes),
         "docs": _lists(docs),
         "nodes": _lists(part.nodes[:, : docs.shape[1] + part.shown]).cast(pa.list_(pa.int32())),
         "witness": part.witness,
@@ -241,27 +243,6 @@ def _pending(part: Bindings, ends_of: Any, times: Mapping[str, npt.NDArray[Any]]
         "answered": np.full(count, -1),
     }
     return pa.table(columns, schema=PENDING_SCHEMA)
-
-
-def _kills(part: Bindings) -> pa.Table:
-    members, other = part.docs[:, :-1], part.docs[:, -1]
-    own = np.delete(part.nodes, members.shape[1], axis=1)
-    columns = {
-        "gid": part.groups,
-        "members": _keys(members, members[:, :0]),
-        "key": _keys(members, own),
-        "place": place_of(other),
-        "other": other,
-    }
-    return pa.table(columns, schema=KILL_SCHEMA)
-
-
-def _keys(docs: _Int64s, nodes: _Int64s) -> pa.Array:
-    """Return members and nodes of bindings as bytes."""
-    whole = np.ascontiguousarray(np.concatenate([docs, nodes], axis=1))
-    width = whole.shape[1] * 8
-    fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(docs), [None, pa.py_buffer(whole.tobytes())])
-    return fixed.cast(pa.binary())
 
 
 def _lists(rows: _Int64s) -> pa.Array:

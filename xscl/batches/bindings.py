@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from xscl.base.docids import place_of
 from xscl.store.parquet import list_parts
 from xscl.store.results import NO_DOC, Combinations, Meanings
+from xscl.templates.absence import KILL_SCHEMA
 from xscl.templates.columns import Int64s
 
-__all__ = ["Bindings", "bindings", "unasked_matches"]
+__all__ = ["Bindings", "bindings", "keys_of", "kills_of", "unasked_matches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,28 @@ def bindings(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> I
             values[begins[rows, None] + np.arange(count)],
             witness.take(pa.array(rows)),
         )
+
+
+def kills_of(part: Bindings) -> pa.Table:
+    """Return bindings with forbidden documents as rows of ``KILL_SCHEMA``."""
+    members, other = part.docs[:, :-1], part.docs[:, -1]
+    own = np.delete(part.nodes, members.shape[1], axis=1)
+    columns = {
+        "gid": part.groups,
+        "members": keys_of(members, members[:, :0]),
+        "key": keys_of(members, own),
+        "place": place_of(other),
+        "other": other,
+    }
+    return pa.table(columns, schema=KILL_SCHEMA)
+
+
+def keys_of(docs: Int64s, nodes: Int64s) -> pa.Array:
+    """Return members and nodes of bindings as bytes."""
+    whole = np.ascontiguousarray(np.concatenate([docs, nodes], axis=1), dtype=np.int64)
+    width = whole.shape[1] * 8
+    fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(docs), [None, pa.py_buffer(whole.tobytes())])
+    return fixed.cast(pa.binary())
 
 
 def _kind(row: Any) -> tuple[str | None, int, int | None]:

@@ -22,7 +22,7 @@ from xscl.store.results import NO_DOC, Combinations, Meaning, Results
 from xscl.templates.columns import Int64s
 from xscl.templates.results import Admitted, ClassRow, ResultColumns
 
-__all__ = ["edited_matches"]
+__all__ = ["edited_matches", "paths_since", "queries_of"]
 
 
 def edited_matches(batch: Attempt, results: Results, out: ResultColumns) -> list[Retraction]:
@@ -110,8 +110,8 @@ def _taken_back(
     first, last = places
     old = np.array(sorted(edited), np.int64)
     with home.catalog.read() as connection:
-        alone = [-number for number in _queries(connection, groups)]
-        paths = _paths(connection, int(place_of(old).min()))
+        alone = [-number for number in queries_of(connection, groups)]
+        paths = paths_since(connection, int(place_of(old).min()))
     for path in paths:
         results = Results(home.results([path]))
         meanings = results.meanings({*groups, *alone})
@@ -126,12 +126,13 @@ def _taken_back(
                 yield Retraction(whose, docids, meaning.nodes, 0, place, other, "edited", meaning.exchange)
 
 
-def _queries(connection: sa.Connection, groups: Collection[int]) -> Iterator[int]:
+def queries_of(connection: sa.Connection, groups: Collection[int]) -> Iterator[int]:
+    """Yield the numbers of the queries of some groups, also of dropped ones."""
     for some in in_parts(sorted(groups)):
         yield from connection.scalars(sa.select(QUERIES.c.query).where(QUERIES.c.gid.in_(some)))
 
 
-def _paths(connection: sa.Connection, place: int) -> list[str]:
+def paths_since(connection: sa.Connection, place: int) -> list[str]:
     """Return the results of the batches that may have a match of an event at a place, or of later ones."""
     wanted = BATCHES.c.last >= place, BATCHES.c.matches > 0, BATCHES.c.result_path.is_not(None)
     paths = connection.scalars(sa.select(BATCHES.c.result_path).where(*wanted).order_by(BATCHES.c.batch))

@@ -55,6 +55,7 @@ __all__ = [
     "template_values",
     "owner_use",
     "read_parts",
+    "read_parts_of",
     "read_rt_rows",
     "read_template",
     "read_template_use",
@@ -217,6 +218,15 @@ def read_parts(connection: Connection, parts: Collection[int]) -> list[sa.Row[tu
     found: list[sa.Row[tuple[int, int, int, str, int]]] = []
     for some in in_parts(sorted(parts)):
         wanted = sa.select(PARTS).where(PARTS.c.part.in_(some)).order_by(PARTS.c.gid, PARTS.c.number)
+        found += connection.execute(wanted).all()
+    return found
+
+
+def read_parts_of(connection: Connection, groups: Collection[int]) -> list[sa.Row[tuple[int, int, int, str, int]]]:
+    """Return the rows of ``parts`` of some groups about absence, in their order."""
+    found: list[sa.Row[tuple[int, int, int, str, int]]] = []
+    for some in in_parts(sorted(groups)):
+        wanted = sa.select(PARTS).where(PARTS.c.gid.in_(some)).order_by(PARTS.c.gid, PARTS.c.number)
         found += connection.execute(wanted).all()
     return found
 

@@ -104,3 +104,24 @@ def test_relations_say_what_came_and_went(engine: Engine, spark: SparkSession) -
         assert {row.match for row in reader.matches_df("q").collect()} == {m for m, query in held if query == "q"}
         frame = spark.read.format("xscl-matches").option("query", "q").load(str(engine.home.root))
         assert [row.retracted for row in frame.collect()] == [None, None, "late"]
+
+
+def test_a_replay_takes_back_what_no_binding_holds_up(tmp_path: Path) -> None:
+    """An answer with two bindings goes when both are forbidden; a newcomer that does not see the event keeps it."""
+    text = "SELECT x FROM A->x[./k->a] NOT FOLLOWED BY {a = b, 10} B->y[./k->b] CONSISTENCY STRONG"
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("B", lateness="1 s")
+        engine.register(text, name="old")
+        engine.ingest([event("B", 50), event("B", 5), event("B", 6, "2")])
+        engine.register(text, name="new")
+        engine.ingest([xscl.Event("A", "A1", 1, xml="<e><k>1</k><k>2</k></e>")])
+        engine.run_once()
+        for name in ("old", "new"):
+            assert answers(engine, name) == [(["A1"], 11 * S)]
+        for id_, held in (("B5", 1), ("B6", 0)):
+            engine.replay_late(ids=[id_])
+            engine.run_once()
+            assert len(answers(engine, "old")) == held
+        assert answers(engine, "new") == [(["A1"], 11 * S)]
+        retracted = engine.changes("old")[-1].retracted
+        assert retracted is not None and (retracted.because, retracted.by) == ("replayed", ("B", "B6"))
