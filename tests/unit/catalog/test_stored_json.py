@@ -15,7 +15,7 @@ import sqlalchemy as sa
 import xscl
 from xscl.base.errors import CatalogError, XsclError
 from xscl.catalog.stored_json import JSON_COLUMNS, read_stored, wrong_json
-from xscl.catalog.tables import CHANNELS, FEEDS, QUERIES, SOURCES, TEMPLATES
+from xscl.catalog.tables import CHANNELS, FEEDS, QUERIES, RETRACTIONS, SOURCES, TEMPLATES
 from xscl.cli.app import main
 from xscl.engine import Engine
 from xscl.store.home import open_home
@@ -34,6 +34,8 @@ def stored(rich: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         with engine.home.catalog.begin() as connection:
             connection.execute(FEEDS.update().values(values))
             connection.execute(QUERIES.update().where(QUERIES.c.qid == "all").values(held_from='{"S": 0}'))
+            gone = {"batch": 1, "gid": 1, "docs": "[1, 2]", "nodes": "0", "members": "", "first": 1, "last": 2}
+            connection.execute(RETRACTIONS.insert().values(**gone, place=2, because="late"))
     return folder
 
 
