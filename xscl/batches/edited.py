@@ -134,7 +134,7 @@ def queries_of(connection: sa.Connection, groups: Collection[int]) -> Iterator[i
 
 def paths_since(connection: sa.Connection, place: int) -> list[str]:
     """Return the results of the batches that may have a match of an event at a place, or of later ones."""
-    wanted = BATCHES.c.last >= place, BATCHES.c.matches > 0, BATCHES.c.result_path.is_not(None)
+    wanted = BATCHES.c.last >= place, BATCHES.c.result_path.is_not(None)
     paths = connection.scalars(sa.select(BATCHES.c.result_path).where(*wanted).order_by(BATCHES.c.batch))
     return list(dict.fromkeys(paths))
 
