@@ -26,7 +26,7 @@
 * ``ranges``: The range of the intake order that is the next batch, and all that the catalogue says for it, read at
   one moment
 * ``refusals``: Refusals at matching and joining
-* ``replayed``: Answers about absence that a late event takes back which is taken again (``late replay``)
+* ``replayed``: Answers about absence that replayed late events take back (``late replay``)
 * ``report``: Report of a batch
 * ``run_handle``: A loop that processes batches in a thread of its own
 * ``settled``: Frontiers within a batch: how far the times of channels are settled at each of its places

@@ -1,7 +1,7 @@
-"""Answers about absence that a late event takes back which is taken again (``late replay``).
+"""Answers about absence that replayed late events take back (``late replay``).
 
-Such an event may forbid answers that are final, of which no pending row is left.  So what results have of their members
-is looked through once more: an answer goes unless one of its bindings is still forbidden by nothing.
+Such an event may forbid answers that are final and have no pending row.  So the results about their members
+are read once more: an answer goes unless one of its bindings is still free of forbidden documents.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Members = tuple[int, ...]
 
 
 class _Found:
-    """What results have of some members, for some groups."""
+    """Results about some members, for some groups."""
 
     def __init__(self) -> None:
         self.bindings: dict[tuple[int, _Members, _Members], list[bytes]] = {}
