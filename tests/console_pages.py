@@ -22,7 +22,7 @@ def opened(home: Path, *, auth: bool = False) -> Iterator[Running]:
 
 def browser_client(service: Running, **headers: str) -> httpx2.Client:
     """A client that says as browsers do where its forms come from."""
-    return httpx2.Client(base_url=service.address, headers={"Origin": service.address, **headers}, timeout=30)
+    return httpx2.Client(base_url=service.address, headers={"Origin": service.address, **headers}, timeout=120)
 
 
 def page(client: httpx2.Client, path: str, status: int = 200) -> Any:

@@ -15,6 +15,7 @@ from xscl.answers.relation_steps import relation_steps
 from xscl.answers.sql_relations import HomeRelations, home_relations
 from xscl.answers.sql_sources import source_frame
 from xscl.answers.sql_steps import Needs, Step, with_statement
+from xscl.base.types import Event
 from xscl.catalog.tables import CHANNELS
 from xscl.engine import Engine, connect
 from xscl.store.event_spans import EVERYTHING, Events
@@ -32,7 +33,10 @@ def filled(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Ite
         engine.drop("all")
         engine.register(sample_home.LATER["all"], name="all")
         engine.heartbeat("ticks", 1)
-        engine.run_once()
+        engine.register("A->x[./k->a] NOT FOLLOWED BY {a = b, 10} B->y[./k->b]", name="unpaid")
+        for channel, ts in (("A", 1), ("B", 20), ("B", 5)):  # the last takes back the answer that the second settled
+            engine.ingest([Event(channel, f"{channel}{ts}", ts, xml="<e><k>1</k></e>")])
+            engine.run_once()
         with engine.home.catalog.begin() as connection:
             connection.execute(CHANNELS.update().where(CHANNELS.c.name == "S").values(kept_from=2_000_000))
         yield engine
