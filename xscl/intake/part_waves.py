@@ -130,9 +130,9 @@ class Waves:
     primed: dict[str, ChannelInfo] = field(default_factory=dict)
     """Channels with the columns that first rows fix, which may not be taken yet."""
 
-    def begun(self, parts: Sequence[Left], pool: ThreadPoolExecutor) -> _Begun:
-        """Have parts checked by a job beside this process."""
-        terms, unprimed = self._terms(parts)
+    def begun(self, parts: Sequence[Left], pool: ThreadPoolExecutor, *, is_again: bool = False) -> _Begun:
+        """Have parts checked by a job beside this process; ``is_again``: all before them is taken."""
+        terms, unprimed = self._terms(parts, is_again)
         return _Begun(terms, unprimed, pool.submit(self.place.beside(self.source.check), parts, terms))
 
     def wave(self, begun: _Begun) -> Wave:
@@ -150,24 +150,27 @@ class Waves:
     def checked_again(self, parts: Sequence[Left]) -> Iterator[Wave]:
         """Check parts, and wait for it; their files are removed at the end."""
         with ThreadPoolExecutor(1) as pool:
-            begun = self.begun(parts, pool)
+            begun = self.begun(parts, pool, is_again=True)
             try:
                 yield self.wave(begun)
             finally:
                 begun.remove()
 
-    def _terms(self, parts: Sequence[Left]) -> tuple[PartTerms, dict[str, ChannelInfo]]:
+    def _terms(self, parts: Sequence[Left], is_again: bool) -> tuple[PartTerms, dict[str, ChannelInfo]]:
         """Return what tasks know of the home, and its channels as they were before first rows fixed their columns."""
         with self.intake.catalog.read() as connection:
             channels, streams = read_channels(connection), read_streams(connection)
-        channels |= {name: known for name, known in self.primed.items() if not _has_columns(channels.get(name))}
+        if not is_again:
+            channels |= {name: known for name, known in self.primed.items() if not _has_columns(channels.get(name))}
         mine = self.folder / uuid.uuid4().hex[:8]
         private_folder(mine)
         terms = PartTerms(str(mine), channels, frozenset(streams), self.intake.terms.limits)
         primed = _primed(self.source.first_rows(parts), terms)
         if primed is None:
             return terms, {}
-        self.primed[primed.name] = primed
+        if not is_again:
+            # Rows of a wave that was begun ahead may have fixed more, which is not true of these.
+            self.primed[primed.name] = primed
         before = channels.get(primed.name) or ChannelInfo.new(primed.name, "rows")
         return replace(terms, channels={**channels, primed.name: primed}), {primed.name: before}
 
