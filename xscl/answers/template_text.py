@@ -6,7 +6,7 @@ from xscl.answers.explain import NAMED, query_names, template_sizes
 from xscl.answers.explain_text import columns, count
 from xscl.base.errors import CatalogError
 from xscl.catalog.catalog import Catalog
-from xscl.catalog.groups import read_rt_rows, read_template
+from xscl.catalog.groups import read_parts_of, read_rt_rows, read_template
 from xscl.catalog.queries import read_query
 from xscl.registry.query_list import QueryFilter
 from xscl.templates.picture import GraphFormat, join_graph
@@ -72,6 +72,9 @@ def template_text(catalog: Catalog, name: str) -> str:
     return "\n".join([*lines, "", join_graph(template, GraphFormat.text)])
 
 
+_JOINS_ALONE = "-- The joins alone: xscl takes away what must not be there, once that is certain."
+
+
 def template_sql_text(catalog: Catalog, name: str, query: str | None, dialect: Dialect) -> str:
     """Write the conjunctive query of a template, over ``rt_<template>`` or with the constants of one query.
 
@@ -89,4 +92,5 @@ def template_sql_text(catalog: Catalog, name: str, query: str | None, dialect: D
                 f"the query {query} has the template {info.template}, not {template.id}",
                 hint=f"xscl template sql {info.template} --query {query}",
             )
-        return statement_text(query_statement(template, read_rt_rows(connection, template, query)), dialect)
+        text = statement_text(query_statement(template, read_rt_rows(connection, template, query)), dialect)
+        return f"{_JOINS_ALONE}\n{text}" if read_parts_of(connection, [info.gid]) else text

@@ -46,3 +46,14 @@ def test_a_query_of_another_template(engine: Engine) -> None:
     assert "--query books" in str(caught.value)
     with pytest.raises(CatalogError, match="XSCL_QUERY_NOT_FOUND"):
         template_sql_text(catalog, template, "nothing", Dialect.spark)
+
+
+def test_a_statement_about_absence_says_that_it_has_the_joins_alone(tmp_path: Path) -> None:
+    with Engine(init_home(tmp_path / "home")) as engine:
+        engine.register("A->x[./k->a] NOT FOLLOWED BY {a = b, 10} B->y[./k->b]", name="absent")
+        engine.register("A->x[./k->a]", name="plain")
+        catalog = engine.home.catalog
+        template = catalog.ask(read_query, "absent").template
+        absent, plain = (template_sql_text(catalog, template, name, Dialect.sqlite) for name in ("absent", "plain"))
+        assert "what must not be there" in absent.splitlines()[0]
+        assert "what must not be there" not in plain and len(absent.splitlines()) == len(plain.splitlines()) + 1
