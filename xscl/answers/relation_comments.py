@@ -29,6 +29,20 @@ _COMMON: Mapping[str, str] = MappingProxyType(
 )
 """Comments on columns that mean the same in most relations."""
 
+_OF_MATCHES: Mapping[str, str] = MappingProxyType(
+    {
+        "ts_min": "event time of its oldest member, microseconds since 1970",
+        "ts_max": "event time of its newest member, microseconds since 1970",
+        "received_min": "time at which the first of its members came, microseconds since 1970",
+        "received_max": "time at which the last of its members came, microseconds since 1970",
+        "docids": "numbers of its documents, in block order",
+        "nodes": "places of its result nodes in their documents",
+        "replaces": "match over older versions that it replaces; NULL: none",
+        "batch": "batch that found it",
+    }
+)
+"""Comments on the columns of matches, those that hold and all."""
+
 RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
     {
         "batches": (
@@ -141,32 +155,8 @@ RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
             "documents of matches, by which they are joined with channels",
             {"block": "block of the query, from 0"},
         ),
-        "matches": (
-            "matches of each query that hold",
-            {
-                "ts_min": "event time of its oldest member, microseconds since 1970",
-                "ts_max": "event time of its newest member, microseconds since 1970",
-                "received_min": "time at which the first of its members came, microseconds since 1970",
-                "received_max": "time at which the last of its members came, microseconds since 1970",
-                "docids": "numbers of its documents, in block order",
-                "nodes": "places of its result nodes in their documents",
-                "replaces": "match over older versions that it replaces; NULL: none",
-                "batch": "batch that found it",
-            },
-        ),
-        "matches_all": (
-            "matches of each query, also those that were taken back",
-            {
-                "ts_min": "event time of its oldest member, microseconds since 1970",
-                "ts_max": "event time of its newest member, microseconds since 1970",
-                "received_min": "time at which the first of its members came, microseconds since 1970",
-                "received_max": "time at which the last of its members came, microseconds since 1970",
-                "docids": "numbers of its documents, in block order",
-                "nodes": "places of its result nodes in their documents",
-                "replaces": "match over older versions that it replaces; NULL: none",
-                "batch": "batch that found it",
-            },
-        ),
+        "matches": ("matches of each query that hold", _OF_MATCHES),
+        "matches_all": ("matches of each query, also those that were taken back", _OF_MATCHES),
         "queries": (
             "queries, also dropped ones",
             {
