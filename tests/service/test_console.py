@@ -242,7 +242,10 @@ def test_the_editor_works_without_scripts(client: httpx2.Client) -> None:
 
 @pytest.mark.spark
 def test_examples_of_sql_have_rows(tmp_path: Path, spark: Any) -> None:
-    with running(tmp_path / "home", replace(SETTINGS, auth=False), spark) as found, browser_client(found) as client:
+    with (
+        running(tmp_path / "home", replace(SETTINGS, auth=False, sql_s=600), spark) as found,
+        browser_client(found) as client,
+    ):
         found.service.engine.ingest([Event("S", "d1", 1, xml=BOOK)])
         found.settled()
         examples = page(client, "/sql").xpath("//details//code/text()")
