@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from xscl.answers.ask_absence import without_forbidden
+from xscl.answers.ask_windows import of_windows
 from xscl.answers.match_listing import built_matches, named_matches
 from xscl.answers.match_reader import FoundMatch, Member, members_of
+from xscl.base.errors import XsclError
 from xscl.base.settings import Settings
 from xscl.base.shown import counted
 from xscl.base.system_errors import named_file_faults
@@ -102,7 +104,7 @@ def query_once(
         place = next_place(connection)
         events = held_events(connection, place, least)
     absence = compiled.absence
-    texts = [info.text] if absence is None else [part.text for part in absence.parts]
+    texts = [part.text for part in compiled.parts] or [info.text]
     parts: list[list[StoredMatch]] = []
     refused: list[Unnamed] = []
     with named_file_faults(home.root), temporary_folder("xscl-once") as folder:
@@ -114,6 +116,11 @@ def query_once(
             parts.append(matches)
             refused += lost
         found, *forbidden = parts
+        if compiled.windowed is not None:
+            windows = [*of_windows(home, info, found, events.on_time)]
+            gone = [str(each) for each in windows if isinstance(each, XsclError)]
+            notes = (*notes, *_waiting_notes(home, compiled.channels), *gone)
+            return Answer((each for each in windows if isinstance(each, Match)), notes)
         if absence is not None and not absence.ends:
             found = _newest(home, found, place)
         elif absence is not None:

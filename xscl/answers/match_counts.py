@@ -17,6 +17,7 @@ from xscl.base.errors import EngineError
 from xscl.base.types import Match, MatchCounts
 from xscl.base.values import number_text, to_number
 from xscl.catalog.records import QueryInfo
+from xscl.language.aggregates import shown
 from xscl.language.normalize import normalize
 from xscl.language.parser import parse_query
 from xscl.store.home import Home
@@ -102,7 +103,7 @@ def _check(home: Home, query: str | None, names: Iterable[str]) -> None:
 
 
 def _variables(query: QueryInfo) -> Iterable[str]:
-    return normalize(parse_query(query.text), query.text, query.namespaces).variables
+    return normalize(shown(parse_query(query.text)), query.text, query.namespaces).variables
 
 
 def count_listed(found: Iterable[Match], by: Sequence[str], aggregates: Sequence[Aggregate]) -> MatchCounts:

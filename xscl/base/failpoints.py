@@ -62,6 +62,8 @@ STEPS: Mapping[str, str] = {
     "batch.absence": "what is decided of absences is going to be found",
     "batch.decided": "results of absences are written",
     "batch.pending": "a file of what waits for its decision is written",
+    "batch.told": "documents and matches of windows are written",
+    "batch.windows": "a file of what windows are over is written",
     "batch.publish": "a level's documents are made, their file is not written",
     "batch.published": "a file of published documents is written",
     "state.complete": "rows of documents that the state has already are going to join the others",

@@ -37,7 +37,7 @@ from xscl.catalog.groups import read_parts
 from xscl.catalog.queries import asked_groups
 from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import add_state_files, remove_state_files, retire_files
-from xscl.catalog.tables import NOTHING_FORBIDDEN
+from xscl.catalog.tables import NOTHING_FORBIDDEN, OF_WINDOWS
 from xscl.language.absence import LATEST, cut_offset
 from xscl.spark.places import HERE, OnSpark, Place, slots_of
 from xscl.store.event_files import events_of
@@ -174,7 +174,7 @@ def _found(batch: Attempt, files: Sequence[Any]) -> tuple[list[pa.Table], list[p
     results = Results(files)
     with batch.home.catalog.read() as connection:
         rows = read_parts(connection, np.unique(results.class_groups()[2]).tolist())
-    asked = [row for row in rows if row.ends != NOTHING_FORBIDDEN]
+    asked = [row for row in rows if row.ends not in (NOTHING_FORBIDDEN, OF_WINDOWS)]
     if not asked:
         return [], []
     meanings = results.meanings({row.part for row in asked})

@@ -18,6 +18,7 @@ from xscl.base.failpoints import step
 from xscl.base.sealed import seal_folder
 from xscl.base.types import now_micros
 from xscl.batches.absence import Absences, commit_absences, decide_absences
+from xscl.batches.aggregates import Windows, commit_windows
 from xscl.batches.attempt import Attempt, begun, whole
 from xscl.batches.backfill import back_fill
 from xscl.batches.driver import Driver
@@ -52,7 +53,9 @@ def process_batch(home: Home, driver: Driver, session: Callable[[], SparkSession
         span: the range.
     """
     batch = begun(home, driver, session, span)
+    windows = Windows(batch)
     with whole(batch):
+        windows.begin()
         if span.plan is not None:
             step("batch.planned")
             if span.waiting:
@@ -61,14 +64,15 @@ def process_batch(home: Home, driver: Driver, session: Callable[[], SparkSession
                 replay(batch, span.plan)
             elif span.channels:
                 batch.process(Level(0, span.first, span.last, span.channels, span.paths))
-            for level in levels(span.plan, batch.publisher):
+            for level in levels(span.plan, batch.publisher, windows.decide):
                 batch.process(level)
+        windows.end()
         absences = decide_absences(batch)
         batch.settle()
-        return _commit(batch, absences)
+        return _commit(batch, absences, windows)
 
 
-def _commit(batch: Attempt, absences: Absences) -> BatchReport:
+def _commit(batch: Attempt, absences: Absences, windows: Windows) -> BatchReport:
     """Make the batch visible: one transaction names its files and moves the home's place on."""
     home, span = batch.home, batch.span
     if (home.root / batch.results).exists():
@@ -86,6 +90,7 @@ def _commit(batch: Attempt, absences: Absences) -> BatchReport:
         for change in batch.changes:
             commit_state(connection, change, now)
         commit_absences(connection, absences, now)
+        commit_windows(connection, windows, now)
         step("batch.state")
         if batch.times.received is not None and batch.changes[-1].watermarks is not None:
             move_held(connection, batch.times.received, batch.changes[-1].watermarks.shown, span.reaches)
@@ -99,7 +104,7 @@ def _commit(batch: Attempt, absences: Absences) -> BatchReport:
             end_dropped(connection, span.first, span.batch)
         set_processed(connection, span.last)
         suspended = suspend_queries(connection, _usage(batch), span.batch, span.last)
-        report = report_of(batch, tuple(rejected), tuple(suspended), absences)
+        report = report_of(batch, tuple(rejected), tuple(suspended), absences, windows.counts)
         if span.channels or span.waiting or span.replayed or span.beats:
             values = {name: getattr(report, name) for name in report.__slots__}
             add_batch(connection, {**values, "committed": now})

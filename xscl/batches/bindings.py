@@ -17,7 +17,7 @@ from xscl.base.docids import place_of
 from xscl.store.parquet import list_parts
 from xscl.store.results import NO_DOC, Combinations, Meanings
 from xscl.templates.absence import KILL_SCHEMA
-from xscl.templates.columns import Int64s
+from xscl.templates.columns import Bools, Int64s
 
 __all__ = ["Bindings", "bindings", "keys_of", "kills_of", "unasked_matches"]
 
@@ -39,6 +39,12 @@ class Bindings:
     nodes: Int64s
     """Result nodes of the documents, and selected nodes, of each."""
     witness: pa.Array
+
+    def where(self, chosen: Bools) -> Bindings:
+        """Return some of them."""
+        witness = self.witness.filter(pa.array(chosen))
+        some = self.groups[chosen], self.docs[chosen], self.nodes[chosen]
+        return Bindings(self.ends, self.shown, self.blocking, *some, witness)
 
 
 def bindings(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> Iterator[Bindings]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from xscl.base.safe_xml import parse_stored
 from xscl.catalog.records import QueryInfo
+from xscl.language.aggregates import shown as shown_query
 from xscl.language.block_patterns import BlockPattern, block_pattern, one_assignment
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import normalize
@@ -36,7 +37,7 @@ class Shown:
 
 def shown_of(query: QueryInfo, facts: Mapping[str, ChannelFacts]) -> Shown:
     """Prepare a query; ``facts`` are of the channels and streams."""
-    tree = parse_query(query.text)
+    tree = shown_query(parse_query(query.text))
     selection = None if tree.select is None else prepare_select(tree.select, query.text, query.namespaces)
     normal = normalize(tree, query.text, query.namespaces)
     results = [(block, each.result) for block, each in enumerate(normal.blocks)]
@@ -135,5 +136,5 @@ def _document(query: QueryInfo, selection: Selection | None, results: Sequence[N
 
 def selection_of(query: QueryInfo) -> Selection | None:
     """Return the selection of a query; None if it outputs its result nodes."""
-    select = parse_query(query.text).select
+    select = shown_query(parse_query(query.text)).select
     return None if select is None else prepare_select(select, query.text, query.namespaces)

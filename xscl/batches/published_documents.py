@@ -17,7 +17,7 @@ from xscl.store.event_content import stored_document
 from xscl.store.results import StoredMatch
 from xscl.xpath.nodes import NodeNumbers
 
-__all__ = ["Output", "PublishedEvent", "output_documents"]
+__all__ = ["Made", "Output", "PublishedEvent", "output_documents"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,28 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class Made:
+    """A document that was made of many matches."""
+
+    channel: str
+    id: str
+    place: int
+    ts: int
+    received: int
+    content: str
+
+    @property
+    def came(self) -> int:
+        """Place at which it was found."""
+        return self.place
+
+
+@dataclass(frozen=True, slots=True)
 class PublishedEvent:
     """A published document."""
 
     docid: int
-    output: Output
+    output: Output | Made
     content: str
     late: bool = False
 

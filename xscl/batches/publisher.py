@@ -23,7 +23,7 @@ from xscl.base.failpoints import step
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.batches.match_documents import selection_of
 from xscl.batches.publish_lateness import judged
-from xscl.batches.published_documents import Output, PublishedEvent, output_documents
+from xscl.batches.published_documents import Made, Output, PublishedEvent, output_documents
 from xscl.batches.ranges import BatchRange
 from xscl.batches.refusals import Rejection
 from xscl.catalog.channels import put_channel
@@ -89,6 +89,8 @@ class Publisher:
         self._tables: list[pa.Table] = []
         self._files: list[dict[str, object]] = []
         self._ids: list[dict[str, object]] = []
+        self._made = 0
+        """Documents that were made of many matches, which no query publishes."""
         self._late: list[dict[str, object]] = []
         self._again: set[int] = set()
         """Late documents that are taken again at once, by number."""
@@ -111,7 +113,7 @@ class Publisher:
     @property
     def count(self) -> int:
         """Number of published documents."""
-        return len(self._ids)
+        return len(self._ids) - self._made
 
     def found(self, matches: Iterable[StoredMatch]) -> None:
         """Take note of new matches; only those of ``groups`` matter."""
@@ -142,6 +144,28 @@ class Publisher:
         events = self._events(outputs) if outputs else []
         if not events:
             return None
+        path, first, last = self._write(events)
+        for event in events:
+            name, ts = event.output.channel, event.output.ts
+            self.newest[name] = max(ts, self.newest.get(name, ts))
+        return PublishedFile(path, first, last, Counter(event.output.channel for event in events))
+
+    def make(self, made: Sequence[Made]) -> list[int]:
+        """Keep documents that were made of many matches, and return their numbers."""
+        events = [PublishedEvent(self._number(each.place), each, each.content) for each in made]
+        if events:
+            self._write(sorted(events, key=lambda event: event.docid))
+            self._made += len(events)
+        return [event.docid for event in events]
+
+    def _number(self, place: int) -> int:
+        """Give out a number that no other document at a place has, or has had."""
+        serial = max(self._serials[place], self._free if place < self._first else 0)
+        self._serials[place] = serial + 1
+        return published_docid(place, serial)
+
+    def _write(self, events: Sequence[PublishedEvent]) -> tuple[Path, int, int]:
+        """Write a file of events that are in the order of their numbers, and return it with the first and the last."""
         table = pa.Table.from_pylist([event.row() for event in events], schema=EVENT_SCHEMA)
         path = self._home.folder("events") / f"{self._tag}-{len(self._files) + 1}.parquet"
         step("batch.publish")
@@ -151,10 +175,7 @@ class Publisher:
         first, last = events[0].docid, events[-1].docid
         self._files.append({"path": f"events/{path.name}", "first": first, "last": last, "rows": len(events)})
         self._ids += [{**event.id_row(), "published": self._span.last} for event in events]
-        for event in events:
-            name, ts = event.output.channel, event.output.ts
-            self.newest[name] = max(ts, self.newest.get(name, ts))
-        return PublishedFile(path, first, last, Counter(event.output.channel for event in events))
+        return path, first, last
 
     def discard(self) -> None:
         """Remove its files: the batch has failed."""
@@ -234,10 +255,7 @@ class Publisher:
                 if isinstance(content, XsclError):
                     self.rejected.append(output.refused(content))
                     continue
-                # A number that no other document at this place has, or has had.
-                serial = max(self._serials[output.place], self._free if output.place < self._first else 0)
-                self._serials[output.place] = serial + 1
-                docid = published_docid(output.place, serial)
+                docid = self._number(output.place)
                 self._came[docid] = output.came
                 events.append(PublishedEvent(docid, output, content))
         made = []

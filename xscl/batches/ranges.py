@@ -78,6 +78,8 @@ class BatchRange:
     """Whether there are queries about absence."""
     pending: str | None
     """File with answers about absence that are not certain yet."""
+    windows: str | None
+    """File with matches that windows are over which are not answered yet."""
     replayed: frozenset[int]
     """Numbers of late events that it takes again; if there are any, it does nothing else."""
 
@@ -140,6 +142,7 @@ def _next_batch(
         busy = channels or waiting or replayed or beaten
         plan = planner.plan(first, end, connection) if busy else None
         absences = has_absences(connection)
+        published = publishing(connection, first, end) if busy else None
         return BatchRange(
             started=started,
             batch=number,
@@ -153,13 +156,14 @@ def _next_batch(
             reaches={} if plan is None else dict(planner.reach.channels),
             state=held_state(home, connection),
             clocks=channel_clocks(home, connection),
-            publishing=publishing(connection, first, end) if busy else None,
+            publishing=Publishing((), frozenset()) if published is None and busy and absences else published,
             waiting=waiting,
             sight_cuts=sight_cuts(connection, min([first, *map(place_of, replayed)]), last),
             beats=beaten,
             feeds=read_feeds(connection, first, last) if absences else (),
             absences=absences,
             pending=connection.scalar(*_state_file("pending")),
+            windows=connection.scalar(*_state_file("windows")),
             replayed=replayed,
         )
 

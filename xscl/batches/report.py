@@ -65,11 +65,18 @@ class BatchReport:
 
 
 def report_of(
-    batch: Attempt, rejected: tuple[Rejection, ...], suspended: tuple[Suspension, ...], absences: Absences
+    batch: Attempt,
+    rejected: tuple[Rejection, ...],
+    suspended: tuple[Suspension, ...],
+    absences: Absences,
+    told: Counter[str],
 ) -> BatchReport:
-    """Make the report; ``commit_s`` goes up to now, which is nearly the whole."""
+    """Make the report; ``commit_s`` goes up to now, which is nearly the whole.
+
+    ``told`` counts the rows of the results of windows.
+    """
     span, works = batch.span, batch.works
-    counts = sum((work.counts for work in works), Counter[str]()) + absences.counts
+    counts = sum((work.counts for work in works), Counter[str]()) + absences.counts + told
     stage1_s = sum(work.stage1_s for work in works)
     return BatchReport(
         batch=span.batch,

@@ -39,6 +39,7 @@ __all__ = [
     "METADATA",
     "NEVER",
     "NOTHING_FORBIDDEN",
+    "OF_WINDOWS",
     "OLD_FILES",
     "PARTS",
     "QUERIES",
@@ -206,6 +207,8 @@ IS_PUBLISHING = QUERIES.c.publish.is_not(None)
 IS_SUSPENDED = sa.and_(QUERIES.c.suspended.is_not(None), QUERIES.c.released.is_(None))
 NOTHING_FORBIDDEN = "[]"
 """``parts.ends`` of queries whose matches only newer versions of items take back."""
+OF_WINDOWS = '"windows"'
+"""``parts.ends`` of queries whose windows are over what a part finds."""
 IS_RETRACTING = PARTS.c.ends == sa.literal_column(f"'{NOTHING_FORBIDDEN}'")
 """Condition that a newer version of an item takes back what a part finds: nothing else is forbidden."""
 IS_LISTED = sa.or_(QUERIES.c.docid_until == NEVER, IS_SUSPENDED)

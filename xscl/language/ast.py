@@ -11,6 +11,7 @@ from typing import Literal
 from xscl.base.errors import Span
 
 __all__ = [
+    "Aggregate",
     "And",
     "Atom",
     "Binding",
@@ -27,6 +28,7 @@ __all__ = [
     "Linear",
     "Literal_",
     "MIDDLE",
+    "Measure",
     "Negation",
     "Not",
     "Or",
@@ -263,6 +265,41 @@ class Negation:
 
 
 @dataclass(frozen=True, slots=True)
+class Measure:
+    """A value that the matches of a group have together; paths have its text for a name."""
+
+    text: str
+    """Canonical text, which is no name of a variable."""
+    function: str
+    """Name of an aggregate function; ``value``: what is grouped by, or arithmetic."""
+    operand: Operand | None
+    distinct: bool = False
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """What is said of matches together: their windows, their groups, and which groups are told."""
+
+    window: int | None
+    """Length of the windows in microseconds; None: they have the ``last`` matches of a group."""
+    every: int | None = None
+    """Time between the beginnings of windows; None: each match ends one."""
+    last: int | None = None
+    group: tuple[Operand, ...] = ()
+    having: tuple[Atom, ...] = ()
+    crossing: bool = False
+    """Whether a match is told of only where the conditions begin to hold with it."""
+    once_per: int | None = None
+    """Time behind an answer in which its group has no other one."""
+    top: int | None = None
+    """Most groups of a window; None: all."""
+    by: Operand | None = None
+    """Value by which these are the first."""
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
 class SelectItem:
     """``x4/title AS headline``."""
 
@@ -330,6 +367,10 @@ class Query:
     """Level of consistency; None: the channels that it reads tell."""
     retracts: bool = False
     """Whether a newer version of an item takes back the matches of the older one."""
+    aggregate: Aggregate | None = None
+    """Windows and groups of matches; None: each match is an answer."""
+    measures: tuple[Measure, ...] = field(default=(), compare=False, repr=False)
+    """Values of groups, which paths of SELECT and of ``aggregate`` have for names."""
     span: Span = _span()
     publish_span: Span = _span()
 

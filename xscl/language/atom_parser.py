@@ -9,12 +9,14 @@ from typing import NoReturn
 
 from xscl.base.durations import MAX_DIGITS, UNITS, iso_duration, scaled
 from xscl.language import ast
+from xscl.language.format import format_operand
 from xscl.language.path_parser import COMPARISONS, PathParser
 from xscl.language.token_reader import shown
 from xscl.language.tokens import Token
 
-__all__ = ["AtomParser"]
+__all__ = ["AGGREGATES", "AtomParser"]
 
+AGGREGATES = ("count", "sum", "avg", "min", "max", "first", "last")
 ATOM_FUNCTIONS = ("lower", "normalize-space", "host", "url")
 _ZERO, _ONE = Fraction(0), Fraction(1)
 _HUGE = 10**MAX_DIGITS
@@ -25,6 +27,13 @@ class AtomParser(PathParser):
 
     negates = False
     """Whether the braces are those of something that must not be there."""
+    aggregates = False
+    """Whether aggregate functions may come."""
+
+    def __init__(self, text: str, tokens: list[Token]) -> None:
+        super().__init__(text, tokens)
+        self.measures: dict[str, ast.Measure] = {}
+        """Values of groups by their texts."""
 
     def params(self, op: str) -> tuple[tuple[ast.Atom, ...], tuple[ast.Window | ast.RelativeWindow, ...]]:
         """Read the braces of a join by ``op``: atoms and windows."""
@@ -211,7 +220,7 @@ class AtomParser(PathParser):
         if token.kind == "string":
             self.next()
             return ast.StringOperand(token.value, token.span)
-        if token.kind == "name" and self.peek().kind == "(":
+        if token.kind == "name" and self.peek().kind == "(" and not self.at_aggregate():
             self.next()
             if token.value not in ATOM_FUNCTIONS:
                 self.unsupported(
@@ -294,5 +303,36 @@ class AtomParser(PathParser):
             self.next()
             self.check_digits(token)
             return ast.Linear(None, _ONE, Fraction(token.value), token.span)
-        path = self.var_path()
+        path = self.aggregate() if self.at_aggregate() else self.var_path()
         return ast.Linear(path, _ONE, _ZERO, path.span)
+
+    def at_aggregate(self) -> bool:
+        """Return whether an aggregate function comes."""
+        return self.aggregates and self.token.is_word(*AGGREGATES) and self.peek().kind == "("
+
+    def aggregate(self) -> ast.VarPath:
+        """Read an aggregate function, and return the path that stands for it."""
+        start = self.next()
+        function = start.value.lower()
+        self.next()
+        distinct = self.token.is_word("distinct") and self.peek().kind != ")"
+        if distinct:
+            if function != "count":
+                self.fail(f"DISTINCT belongs to count(), not to {function}()", hint="count(DISTINCT x)")
+            self.next()
+        operand = None
+        if self.token.kind != ")":
+            self.aggregates = False
+            operand = self.operand()
+            self.aggregates = True
+        elif function != "count":
+            self.fail(f"{function}() of nothing", at=self.token, hint=f"write {function}(x) with a variable")
+        self.op(")", f"to close {function}(")
+        inner = "" if operand is None else format_operand(operand)
+        text = f"{function}({'DISTINCT ' if distinct else ''}{inner})"
+        return self.measured(ast.Measure(text, function, operand, distinct, self.since(start)))
+
+    def measured(self, measure: ast.Measure) -> ast.VarPath:
+        """Note a value of a group, and return the path that stands for it."""
+        self.measures.setdefault(measure.text, measure)
+        return ast.VarPath(measure.text, (), measure.span)

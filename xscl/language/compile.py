@@ -14,6 +14,7 @@ from math import prod
 from xscl.base.errors import UnsupportedFeatureError
 from xscl.language import ast
 from xscl.language.absence import AbsenceParts, End, absence_parts
+from xscl.language.aggregates import definition_of, part_of
 from xscl.language.block_plans import BlockPlan, check_size, edges_around, guards_and_facts, path_to, with_ancestors
 from xscl.language.column_types import BlockColumns, final_steps
 from xscl.language.facts import ChannelFacts
@@ -96,20 +97,28 @@ class CompiledQuery:
     """Parts of a query about absence; all else is said of the members that are there."""
     level: ast.Level | None = None
     """Level of consistency of a query about absence; None: its channels tell."""
+    windowed: CompiledPart | None = None
+    """Part of a query with windows, which are over its matches; all else is said of these."""
 
     @property
     def cost(self) -> int:
         """Return what limits of tokens count: the cost of its template, or of those of its parts together."""
-        if self.absence is None:
+        if not self.parts:
             return self.template.cost
-        return sum(part.compiled.template.cost for part in self.absence.parts)
+        return sum(part.compiled.template.cost for part in self.parts)
+
+    @property
+    def parts(self) -> tuple[CompiledPart, ...]:
+        """Return the queries that it is made of; none: it is joined itself."""
+        if self.windowed is not None:
+            return (self.windowed,)
+        return () if self.absence is None else self.absence.parts
 
     @property
     def read(self) -> frozenset[str]:
         """Return the names of all channels and streams that it reads."""
         own = (*self.channels, *(block.channel for block in self.normal.blocks))
-        parts = () if self.absence is None else self.absence.parts
-        return frozenset(own).union(*(part.compiled.read for part in parts))
+        return frozenset(own).union(*(part.compiled.read for part in self.parts))
 
 
 def compile_query(
@@ -133,6 +142,8 @@ def compile_query(
     Raises:
         QueryError: as ``normalize``.
     """
+    if query.aggregate is not None:
+        return _compiled_windows(query, text, namespaces, channels)
     if query.retracts:
         return _compiled_retracting(query, text, namespaces, channels)
     if query.negations:
@@ -147,6 +158,18 @@ def compile_query(
         raise UnsupportedFeatureError(
             error.condition, error.message, text=text, span=query.source.span, hint=error.hint
         ) from None
+
+
+def _compiled_windows(
+    query: ast.Query, text: str, namespaces: Mapping[str, str] | None, channels: Mapping[str, ChannelFacts] | None
+) -> CompiledQuery:
+    """Compile a query with windows, and the query whose matches these are over."""
+    definition_of(query, text, namespaces)  # refuses what could not be told
+    plain = part_of(query)
+    part = CompiledPart(format_query(plain), compile_query(plain, text, namespaces=namespaces, channels=channels))
+    said = format_query(replace(query, publish=None, level=None))
+    group = replace(part.compiled.group, absence=(part.compiled.group.key, said))
+    return replace(part.compiled, group=group, windowed=part, plans=())
 
 
 def _compiled_absence(

@@ -7,7 +7,7 @@ from fractions import Fraction
 from xscl.base.durations import format_duration
 from xscl.language import ast
 
-__all__ = ["format_level", "format_query", "format_select", "format_statement"]
+__all__ = ["format_level", "format_operand", "format_query", "format_select", "format_statement"]
 
 _WHITE = " \t\r\n"
 
@@ -27,6 +27,8 @@ def format_query(query: ast.Query) -> str:
         lines[0] = f"SELECT * FROM {lines[0]}"
     for negation in query.negations:
         lines += [f"  {negation.op.upper()} {{{_params(negation)}}}", _block(negation.right)]
+    if query.aggregate is not None:
+        lines += _aggregate(query.aggregate)
     if query.publish is not None:
         lines.append(f"PUBLISH {query.publish}")
     if query.starting != "NOW":
@@ -36,6 +38,25 @@ def format_query(query: ast.Query) -> str:
     if query.retracts:
         lines.append("ON CHANGE RETRACT")
     return "\n".join(lines)
+
+
+def _aggregate(aggregate: ast.Aggregate) -> list[str]:
+    """Return the lines of windows and groups."""
+    every = "" if aggregate.every is None else f" EVERY {format_duration(aggregate.every)}"
+    lines = [
+        f"WINDOW LAST {aggregate.last}" if aggregate.window is None else f"WINDOW {_limit(aggregate.window)}{every}"
+    ]
+    if aggregate.group:
+        lines.append(f"GROUP BY {', '.join(map(format_operand, aggregate.group))}")
+    if aggregate.having:
+        lines.append(f"HAVING {' AND '.join(map(_atom, aggregate.having))}")
+    if aggregate.crossing:
+        lines.append("ON CROSSING")
+    if aggregate.once_per is not None:
+        lines.append(f"ONCE PER {format_duration(aggregate.once_per)}")
+    if aggregate.top is not None and aggregate.by is not None:
+        lines.append(f"TOP {aggregate.top} BY {format_operand(aggregate.by)}")
+    return lines
 
 
 def format_level(level: ast.Level) -> str:
@@ -139,15 +160,16 @@ def _params(join: ast.Join | ast.Negation) -> str:
 
 
 def _atom(atom: ast.Atom) -> str:
-    return f"{_operand(atom.left)} {atom.op} {_operand(atom.right)}"
+    return f"{format_operand(atom.left)} {atom.op} {format_operand(atom.right)}"
 
 
-def _operand(operand: ast.Operand) -> str:
+def format_operand(operand: ast.Operand) -> str:
+    """Return a side of a predicate."""
     match operand:
         case ast.StringOperand(value):
             return _string(value)
         case ast.FunctionOperand(name, inner):
-            return f"{name}({_operand(inner)})"
+            return f"{name}({format_operand(inner)})"
         case ast.Linear(None, _, constant):
             return _number(constant)
         case ast.Linear(ast.VarPath() as path, factor, constant):

@@ -36,7 +36,7 @@ _MOST_TEXTS = 50_000
 _MOST_COMPILED = 5_000
 """Compiled queries that are remembered, some 20 kB each."""
 
-_NEGATING = re.compile(r"\bwithout\b|\bnot\b.*\bfollowed\b", re.IGNORECASE | re.DOTALL)
+_STEPS = re.compile(r"\bwithout\b|\bnot\b.*\bfollowed\b|\bwindow\b", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +102,10 @@ class Preparer:
         return self.known(text) or self.prepare(text, tokenize(text)[:-1], lambda: (parse_query(text), text))
 
     def _prepared(self, text: str, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
-        if _may_negate(text) and (parsed := parse())[0].negations:
-            return self._compiled(*parsed)
+        if _may_have_steps(text):
+            parsed = parse()
+            if parsed[0].negations or parsed[0].aggregate is not None:
+                return self._compiled(*parsed)
         read = read_form(tokens)
         if read is None:
             return self._first(text, tokens, parse)
@@ -203,6 +205,6 @@ def _quoted(name: str) -> str:
     return json.dumps(name)
 
 
-def _may_negate(text: str) -> bool:
-    """Tell whether a text may be about absence, which forms do not know."""
-    return _NEGATING.search(text) is not None
+def _may_have_steps(text: str) -> bool:
+    """Tell whether a text may be about absence or windows of matches, which forms do not know."""
+    return _STEPS.search(text) is not None

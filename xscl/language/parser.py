@@ -12,6 +12,7 @@ from xscl.base.errors import QueryError, Span, UnsupportedFeatureError
 from xscl.base.types import to_micros
 from xscl.language import ast, constructor
 from xscl.language.atom_parser import AtomParser
+from xscl.language.format import format_operand
 from xscl.language.token_reader import shown
 from xscl.language.tokens import statement_tokens, tokenize
 
@@ -53,6 +54,9 @@ _BEHIND = {
     "publish": "PUBLISH",
     "starting": "STARTING",
     "consistency": "CONSISTENCY",
+    "window": "WINDOW",
+    "group": "GROUP BY",
+    "having": "HAVING",
 }
 """Words at the start of a statement, behind the first word and behind a block, with the way to write them."""
 _LEVELS = {"strong": ast.STRONG, "middle": ast.MIDDLE}
@@ -162,6 +166,14 @@ class StatementParser(AtomParser):
             self.word("from", "after the SELECT list" if not isinstance(select, ast.Constructor) else "after it")
         source = self.source()
         negations = self.negations()
+        aggregate = self.windows() if self.token.is_word("window", "group", "having", "top") else None
+        if aggregate is None and self.measures:
+            measure = next(iter(self.measures.values()))
+            self.fail(
+                f"{measure.text} speaks of matches together, and no WINDOW says which",
+                at=measure.span,
+                hint="write WINDOW 1 h GROUP BY x behind the blocks, or WINDOW 1 h EVERY 10 min",
+            )
         publish, starting, published = None, "NOW", ast.NOWHERE
         if self.take_word_if("publish"):
             token = self.kept_name("the channel to publish to")
@@ -172,7 +184,73 @@ class StatementParser(AtomParser):
                 self.fail("unexpected 'PUBLISH'; it comes before STARTING")
         level = self.level() if self.take_word_if("consistency") else None
         retracts = self.token.is_word("on") and self.change()
-        return ast.Query(source, select, publish, starting, negations, level, retracts, self.since(start), published)
+        measures = tuple(self.measures.values())
+        return ast.Query(
+            source,
+            select,
+            publish,
+            starting,
+            negations,
+            level,
+            retracts,
+            aggregate,
+            measures,
+            self.since(start),
+            published,
+        )
+
+    def windows(self) -> ast.Aggregate:
+        """Read windows and groups of matches."""
+        start = self.token
+        if not self.take_word_if("window"):
+            self.fail(f"{start.value.upper()} without WINDOW", hint="write WINDOW 1 h GROUP BY x HAVING count() > 3")
+        window = every = last = None
+        if self.token.is_word("last") and self.peek().kind == "number":
+            self.next()
+            last = self.whole_number("matches")
+        else:
+            window = self.duration()
+            every = self.duration() if self.take_word_if("every") else None
+        group: list[ast.Operand] = []
+        if self.take_word_if("group"):
+            self.word("by", "after GROUP")
+            group.append(self.operand())
+            while self.take_op_if(","):
+                group.append(self.operand())
+        self.aggregates = True
+        having: list[ast.Atom] = []
+        if self.take_word_if("having"):
+            having.append(self.atom())
+            while self.take_word_if("and"):
+                having.append(self.atom())
+        crossing, once_per = self.told()
+        top = by = None
+        if self.take_word_if("top"):
+            top = self.whole_number("groups")
+            self.word("by", "after TOP and its number")
+            by = self.operand()
+        self.aggregates = False
+        span = self.since(start)
+        return ast.Aggregate(window, every, last, tuple(group), tuple(having), crossing, once_per, top, by, span)
+
+    def told(self) -> tuple[bool, int | None]:
+        """Read which of a group's answers are told."""
+        if self.token.is_word("on") and self.peek().is_word("crossing"):
+            self.next()
+            self.next()
+            return True, None
+        if self.token.is_word("once") and self.peek().is_word("per"):
+            self.next()
+            self.next()
+            return False, self.duration()
+        return False, None
+
+    def whole_number(self, what: str) -> int:
+        """Read a number of things, one at least."""
+        token = self.token
+        if token.kind != "number" or "." in token.value or not token.value.strip("0") or len(token.value) > 9:
+            self.fail(f"expected a number of {what}, found {shown(token)}")
+        return int(self.next().value)
 
     def at_select(self) -> bool:
         """Return whether a SELECT clause comes, rather than a channel of that name."""
@@ -243,14 +321,15 @@ class StatementParser(AtomParser):
     def hole(self, at: int) -> tuple[ast.VarPath, int]:
         """Read a constructor's hole from a place on: (path, place behind its '}')."""
         inner = StatementParser(self.text, tokenize(self.text, at, "};"))
-        path = inner.var_path()
+        inner.measures = self.measures
+        path = inner.select_path()
         inner.op("}", "to close the hole")
         return path, inner.end()
 
     def select_item(self) -> ast.SelectItem:
         """Read an item of the list of SELECT."""
         start = self.token
-        path = self.var_path()
+        path = self.select_path()
         name = None
         if self.take_word_if("as"):
             token = self.plain_name("a name after AS")
@@ -258,6 +337,18 @@ class StatementParser(AtomParser):
             if not constructor.is_element_name(name):
                 self.fail(f"an element cannot be called {name!r} in XML", at=token)
         return ast.SelectItem(path, name, self.since(start))
+
+    def select_path(self) -> ast.VarPath:
+        """Read a path, or a function over matches or over what they are grouped by."""
+        start = self.token
+        if start.kind != "name" or self.peek().kind != "(":
+            return self.var_path()
+        self.aggregates = True
+        operand = self.operand()
+        self.aggregates = False
+        if isinstance(operand, ast.Linear) and operand.path is not None and operand == ast.Linear(operand.path):
+            return operand.path
+        return self.measured(ast.Measure(format_operand(operand), "value", operand, False, self.since(start)))
 
     def source(self) -> ast.Source:
         """Read blocks and their joins."""

@@ -47,6 +47,9 @@ def _alternatives_json(guard: Guard) -> str:
 
 def names_json(compiled: CompiledQuery) -> str:
     """Return a query's own names of its meta-variables and result nodes, as JSON."""
+    if compiled.windowed is not None:
+        # Its matches are documents of their own, and each is one node.
+        return json.dumps({"meta": [], "results": [None], "result_blocks": [0], "joined": []})
     return json.dumps(
         {
             "meta": compiled.meta_names,

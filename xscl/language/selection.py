@@ -21,7 +21,16 @@ from xscl.xpath.condition import select
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, nodes_within, string_value
 from xscl.xpath.pattern import Step
 
-__all__ = ["Element", "Item", "Path", "Selection", "output_document", "prepare_select", "selected_document"]
+__all__ = [
+    "Element",
+    "Item",
+    "Path",
+    "Selection",
+    "output_document",
+    "prepare_select",
+    "selected_document",
+    "told_document",
+]
 
 _XML = DEFAULT_NAMESPACES["xml"]
 
@@ -94,6 +103,17 @@ def selected_document(selection: Selection, nodes: Mapping[str, Node]) -> str:
     for item in selection:
         root.extend(_copy(node, item.name) for node in _reached(item.path, nodes))
     return serialize(root)
+
+
+def told_document(selection: Element | None, values: Mapping[str, str]) -> str:
+    """Build the document of what is told of many matches: ``values`` are of its holes, or of the elements of a list."""
+    if selection is None:
+        root = etree.Element("result")
+        for name, value in values.items():
+            etree.SubElement(root, name).text = value
+        return serialize(root)
+    owner = etree.Element("result")
+    return serialize(_built(selection, {name: TextNode(owner, 1, value) for name, value in values.items()}))
 
 
 # -- preparing -------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from xscl.catalog.groups import (
 )
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.queries import add_queries, tell_apart
-from xscl.catalog.tables import GROUPS, INSTANCES, IS_LISTED, NEVER, QUERIES, TEMPLATES, VARIABLES, in_parts
+from xscl.catalog.tables import GROUPS, INSTANCES, IS_LISTED, NEVER, OF_WINDOWS, QUERIES, TEMPLATES, VARIABLES, in_parts
 from xscl.language import ast
 from xscl.language.compile import CompiledQuery, at_level
 from xscl.language.format import format_level
@@ -160,8 +160,8 @@ class Loading:
             for number, one in enumerate(waiting)
         ]
         add_queries(self.connection, rows)
-        absences = {one.prepared.compiled.group.key for one in waiting if one.prepared.compiled.absence is not None}
-        tell_apart(self.connection, {groups[key] for key in absences})
+        made = {one.prepared.compiled.group.key for one in waiting if one.prepared.compiled.parts}
+        tell_apart(self.connection, {groups[key] for key in made})
         self._last = None
 
     def put_groups(self, asked: Iterable[tuple[str, str, Prepared]]) -> dict[str, int]:
@@ -181,7 +181,7 @@ class Loading:
         numbers = self._numbers(GROUPS.c.key, GROUPS.c.gid, firsts, self.known.groups, self.new.groups)
         made = [one for key, one in firsts.items() if key not in numbers]
         self.made += [
-            (one.text, one.namespaces, one.prepared.compiled) for one in made if one.prepared.compiled.absence is None
+            (one.text, one.namespaces, one.prepared.compiled) for one in made if not one.prepared.compiled.parts
         ]
         if made:
             parts = self._put_groups([part for one in made for part in _parts(one)])
@@ -296,22 +296,23 @@ class Loading:
 
 
 def _parts(one: _Waiting) -> Iterator[_Waiting]:
-    """Yield the queries that a query about absence is made of."""
-    absence = one.prepared.compiled.absence
-    for part in () if absence is None else absence.parts:
+    """Yield the queries that a query about absence, or one with windows, is made of."""
+    for part in one.prepared.compiled.parts:
         yield _Waiting("", part.text, one.namespaces, Prepared(part.compiled, names_json(part.compiled)))
 
 
 def _part_rows(one: _Waiting, numbers: Mapping[str, int], parts: Mapping[str, int]) -> Iterator[Row]:
     """Yield the rows of ``parts`` of a group; ``numbers`` are those of groups by key, ``parts`` those of parts."""
     absence = one.prepared.compiled.absence
-    for number, part in enumerate(() if absence is None else absence.parts):
+    for number, part in enumerate(one.prepared.compiled.parts):
         facts: Row = dict.fromkeys(("ends", "shown", "blocking", "memory"))
         if number == 0 and absence is not None:
             ends = [[channel, [[end.block, end.offset] for end in found]] for channel, found in absence.ends]
             level = one.prepared.compiled.level or ast.STRONG
             facts = {"ends": json.dumps(ends), "shown": absence.shown}
             facts |= {"blocking": level.blocking, "memory": level.memory}
+        if absence is None:
+            facts |= {"ends": OF_WINDOWS, "shown": 0}
         gid = numbers[one.prepared.compiled.group.key]
         yield {"gid": gid, "number": number, "part": parts[part.compiled.group.key], **facts}
 

@@ -37,9 +37,9 @@ def channel_note(name: str, known: Iterable[str], *, registered: bool) -> str:
 
 
 def settling_note(name: str, *, is_final: bool) -> str:
-    """Return the note on a channel that must have nothing, and whose times nothing settles.
+    """Return the note on a channel that answers wait for, and whose times nothing settles.
 
-    ``is_final`` is whether the query's answers are final (``CONSISTENCY STRONG``).
+    ``is_final`` is whether the query's answers are final (``CONSISTENCY STRONG``, and windows).
     """
     so = "answers may be taken back at any time, and their rows stay forever"
     if is_final:

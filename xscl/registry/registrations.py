@@ -186,7 +186,7 @@ class Registrations:
             contradictions: tuple[str, ...] = ()
             if impossible(compiled.normal, self.facts) is not None:
                 # Told of this text, not of the first one of its form.
-                normal = normalize(statement.created().query, statement.text, declared)
+                normal = normalize(replace(statement.created().query, select=None), statement.text, declared)
                 found = impossible(normal, self.facts)
                 if found is not None and not found.together:
                     raise QueryError(
@@ -292,10 +292,13 @@ class Registrations:
         return channel in self._settled or self._is_fed(channel)
 
     def _settling(self, compiled: CompiledQuery) -> Iterator[str]:
-        """Yield notes on channels that must have nothing, and whose times nothing settles."""
-        for channel in () if compiled.absence is None else dict.fromkeys(name for name, _ in compiled.absence.ends):
+        """Yield notes on channels that answers wait for, and whose times nothing settles."""
+        waits = compiled.channels if compiled.windowed is not None else ()
+        waits = waits if compiled.absence is None else tuple(name for name, _ in compiled.absence.ends)
+        for channel in dict.fromkeys(waits):
             if not self._settles(channel):
-                yield settling_note(channel, is_final=compiled.level == ast.STRONG)
+                is_final = compiled.windowed is not None or compiled.level == ast.STRONG
+                yield settling_note(channel, is_final=is_final)
 
     def _gone_notes(self, compiled: CompiledQuery) -> Iterator[str]:
         """Yield notes on retained events that lack some for ``ONCE``."""

@@ -108,7 +108,7 @@ class _Walk:
         if gid not in self._compared:
             self._compared.add(gid)
             yield from self._group(gid, row, compiled)
-        for part in () if compiled.absence is None or not live else compiled.absence.parts:
+        for part in compiled.parts if live else ():
             of = self._gids.get(part.compiled.group.key)
             if of is None:
                 yield Difference("parts of queries about absence have no group")

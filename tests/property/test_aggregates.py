@@ -1,0 +1,161 @@
+"""Windows of matches: the engine tells what the oracle does, however batches are cut, and who comes when."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from absences import S, add_channels, record
+from budget import examples
+from oracle.absence import Beat, Intake, Terms
+from oracle.aggregates import Asked, Told, told
+from oracle.evaluate import Doc
+
+import xscl
+from xscl.base.settings import Settings
+from xscl.language.format import format_query
+from xscl.language.parser import parse_query
+
+SOURCES = (
+    "A->x[./k->k][./v->v]",
+    "A->x[./k->k][./v->v]",
+    "A->x[./k->k] FOLLOWED BY {k = l, 4} B->y[./k->l][./v->v]",
+    "A->x[./k->k] JOIN {3} B->y[./v->v]",
+)
+ENDS = (
+    "WINDOW {a} s EVERY {b} s{group}{having}",
+    "WINDOW {a} s EVERY {b} s{group}{having}",
+    "WINDOW {a} s EVERY {b} s{group} TOP {n} BY {value}",
+    "WINDOW {w} s{group}{having}",
+    "WINDOW {w} s{group} HAVING {atom} ON CROSSING",
+    "WINDOW {w} s{group}{having} ONCE PER {c} s",
+    "WINDOW LAST {n}{group}{having}",
+)
+VALUES = (
+    "count()",
+    "count(v)",
+    "count(DISTINCT v)",
+    "count(DISTINCT lower(k))",
+    "sum(v)",
+    "avg(2 * v + 1)",
+    "min(v)",
+    "max(v)",
+    "first(v)",
+    "last(lower(k))",
+)
+GROUPS = ("", " GROUP BY k", " GROUP BY lower(k)", " GROUP BY k, v")
+
+
+def text_of(choose: random.Random) -> str:
+    """A random query."""
+    values = choose.sample(VALUES, choose.choice([1, 2, 3]))
+    group = choose.choice(GROUPS)
+    grouped = [each for each in group.removeprefix(" GROUP BY ").split(", ") if each]
+    items = [*grouped, *values]
+    atom = (
+        f"{choose.choice([values[0], 'count()'])} {choose.choice(['>=', '>', '<', '!=', '='])} {choose.choice('1234')}"
+    )
+    end = choose.choice(ENDS).format(
+        a=(b := choose.choice([1, 2, 3, 5])) + choose.choice([0, 0, 1, 4]),
+        b=b,
+        w=choose.choice([0, 1, 3, 6]),
+        c=choose.choice([0, 2, 5]),
+        n=choose.choice([1, 2, 3]),
+        group=group,
+        having=choose.choice(["", f" HAVING {atom}", f" HAVING {atom}"]),
+        atom=atom,
+        value=values[0],
+    )
+    select = ", ".join(f"{item} AS c{number}" for number, item in enumerate(items))
+    return f"SELECT {select} FROM {choose.choice(SOURCES)} {end}"
+
+
+class Home:
+    """A home and the same for the oracle, item by item."""
+
+    def __init__(self, folder: Path, choose: random.Random) -> None:
+        self.choose = choose
+        self.terms = {
+            name: Terms(choose.choice([0, 2 * S, 6 * S]), choose.choice([None, "one"]), choose.choice([None, 6 * S]))
+            for name in "AB"
+        }
+        self.engine = xscl.connect(home=folder, settings=Settings(where="driver"))
+        add_channels(self.engine, self.terms)
+        self.texts = [text_of(choose) for _ in range(2)]
+        self.events: dict[Doc, int] = {}
+        self.beats: dict[int, Beat] = {}
+        self.asked: dict[str, Asked] = {}
+        self.live: list[str] = []
+        self.place = 0
+
+    def register(self) -> None:
+        name, text = f"q{len(self.asked)}", self.choose.choice(self.texts)
+        self.engine.register(text, name=name)
+        self.place += 1
+        self.asked[name] = Asked(parse_query(text), self.place)
+        self.live.append(name)
+
+    def drop(self) -> None:
+        name = self.live.pop(self.choose.randrange(len(self.live)))
+        self.engine.drop(name)
+        self.place += 1
+        self.asked[name] = replace(self.asked[name], until=self.place)
+
+    def take(self, number: int) -> None:
+        choose = self.choose
+        channel, ts = choose.choice("AAB"), (number // 2 + choose.choice([0, 0, 0, 1, -1, -3, -5])) * S
+        self.place += 1
+        if choose.random() < 0.1:
+            self.beats[self.place] = Beat(channel, ts - 2 * S)
+            assert not self.engine.ingest([record(self.beats[self.place])]).rejected
+            return
+        keys = "".join(f"<k>{choose.choice('aAbB')}</k>" for _ in range(choose.choice([1, 1, 1, 2])))
+        value = choose.choice(["1", "2", "2.5", "-0.1", "x", "3"])
+        doc = Doc(channel, f"e{number}", ts, f"<e>{keys}<v>{value}</v></e>")
+        self.events[doc] = self.place
+        assert self.engine.ingest([record(doc)]).taken == 1
+
+    def compare(self) -> int:
+        """Compare all that each query tells."""
+        self.engine.run_once()
+        intake = Intake(self.events, self.beats, self.terms)
+        count = 0
+        for name, asked in self.asked.items():
+            expected = Counter(_row(each) for each in told(asked, intake))
+            listed = [(match.ts, tuple(match.values.items())) for match in self.engine.matches(name)]
+            assert Counter(listed) == expected, (name, format_query(asked.query))
+            count += len(listed)
+        return count
+
+
+def _row(each: Told) -> tuple[int, tuple[tuple[str, str], ...]]:
+    return each.ts, each.values
+
+
+def play(folder: Path, seed: int, items: int = 30) -> int:
+    """Play one random stream; return the number of answers."""
+    choose = random.Random(seed)
+    home = Home(folder, choose)
+    with home.engine:
+        home.register()
+        often = choose.choice([0.05, 0.2, 1])
+        for number in range(items):
+            chance = choose.random()
+            if chance < 0.08 and len(home.asked) < 5:
+                home.register()
+            elif chance < 0.1 and home.live:
+                home.drop()
+            else:
+                home.take(number)
+            if choose.random() < often:
+                home.compare()
+        return home.compare()
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_windows_are_what_the_oracle_says(tmp_path: Path, part: int) -> None:
+    found = [play(tmp_path / str(seed), 1_000 * part + seed) for seed in range(examples(6))]
+    assert any(found)

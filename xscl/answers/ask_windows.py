@@ -1,0 +1,76 @@
+"""Answers of windows over matches that were found once in held events."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+import numpy as np
+
+from xscl.base.docids import place_of
+from xscl.base.errors import XsclError
+from xscl.base.safe_xml import in_fresh_dictionary
+from xscl.base.types import LAST_TIME, Match, MatchEvent, MatchSource
+from xscl.base.values import digest_text
+from xscl.batches.aggregate_answers import Answer, Frontier, answers, matches_of
+from xscl.batches.aggregate_documents import answer_documents
+from xscl.batches.aggregate_rows import Found, in_order, rows_of
+from xscl.batches.aggregate_values import text_of
+from xscl.catalog.channels import read_channels
+from xscl.catalog.records import QueryInfo
+from xscl.language.aggregates import ANSWERS, known_definition, variable_blocks
+from xscl.store.home import Home
+from xscl.store.results import StoredMatch, match_id
+
+__all__ = ["of_windows"]
+
+_NEVER = -(1 << 62)
+
+
+def of_windows(
+    home: Home, info: QueryInfo, found: Sequence[StoredMatch], on_time: Collection[int]
+) -> Iterator[Match | XsclError]:
+    """Yield the answers of a query with windows, as if nothing came any more, or why one is no document.
+
+    Args:
+        home: the home.
+        info: the query.
+        found: matches of its part.
+        on_time: late events that count as in time.
+    """
+    definition = known_definition(info.text, tuple(sorted(info.namespaces.items())))
+    if not found:
+        return
+    with home.catalog.read() as connection:
+        channels = read_channels(connection)
+    docs = np.array([match.docids for match in found], dtype=np.int64)
+    nodes = np.array([match.nodes for match in found], dtype=np.int64)
+    rows = in_order(
+        rows_of(home, 0, Found(docs, nodes, variable_blocks(info.text, info.namespaces)), channels, on_time)
+    )
+    last = int(place_of(docs).max())
+    settled = Frontier(_NEVER, np.array([last]), np.array([LAST_TIME + 1]))
+    told = sorted(
+        answers(definition, matches_of(rows, definition), settled, [-1], {}),
+        key=lambda each: (each.ts, each.values.group),
+    )
+    documents = in_fresh_dictionary(answer_documents, [(definition, answer) for answer in told])
+    for answer, document in zip(told, documents, strict=True):
+        if isinstance(document, XsclError):
+            yield document
+            continue
+        values = {name: text_of(answer.values.value(term)) for name, term in definition.columns}
+        yield _match(info, answer, values, document)
+
+
+def _match(info: QueryInfo, answer: Answer, values: dict[str, str], document: str) -> Match:
+    id_ = digest_text(info.digest, answer.name, *answer.values.group, document)
+    return Match(
+        match_id(info.digest, [(ANSWERS, id_)], (0,)),
+        info.name,
+        answer.ts,
+        (MatchEvent(ANSWERS, id_, answer.ts),),
+        {},
+        values,
+        document,
+        source=MatchSource((document,), (0,), False),
+    )

@@ -1,0 +1,177 @@
+"""Matches that windows are over, as they are kept from batch to batch: one file of the state for all of them.
+
+A row is a match of a part of queries with windows, with the exact texts of its variables.  All queries that say
+something of the part's matches share its rows, whatever their windows and conditions are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from xscl.base.docids import place_of
+from xscl.base.failpoints import step
+from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
+from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
+from xscl.base.values import digest_text
+from xscl.batches.aggregate_answers import Told
+from xscl.batches.attempt import Attempt
+from xscl.catalog.records import ChannelInfo
+from xscl.store.event_files import event_document, events_of
+from xscl.store.home import Home
+from xscl.store.results import member_digests
+from xscl.store.state_files import StateFile, facts_of_file
+from xscl.xpath.nodes import NodeNumbers, string_value
+
+__all__ = ["ROW_SCHEMA", "Found", "Kept", "in_order", "read_kept", "rows_of", "write_kept"]
+
+ROW_SCHEMA = pa.schema(
+    [
+        ("part", pa.int64()),  # the group that finds it
+        ("ts", pa.int64()),
+        ("key", pa.binary()),  # documents and nodes, by which matches of one time are ordered
+        ("first", pa.int64()),  # least place of a member
+        ("came", pa.int64()),  # greatest place of a member
+        ("received", pa.int64()),
+        ("name", pa.string()),  # digest of the members
+        ("texts", pa.list_(pa.string())),  # values of the variables
+    ]
+)
+_FACTS = b"xscl"
+
+
+@dataclass
+class Kept:
+    """Rows of all parts, and how far their windows are answered."""
+
+    rows: pa.Table = field(default_factory=ROW_SCHEMA.empty_table)
+    answered: dict[int, int] = field(default_factory=dict)
+    """Time up to which windows are answered, by part."""
+    told: dict[int, Told] = field(default_factory=dict)
+    """Last answers, by group of queries."""
+    waits: tuple[str, ...] = ()
+    """Channels whose times end windows."""
+
+
+class Found(NamedTuple):
+    """Matches that were found for a part."""
+
+    docs: Any
+    """Documents of each, in block order."""
+    nodes: Any
+    """Result nodes of the documents, then the nodes of the variables, of each."""
+    blocks: Sequence[int]
+    """Block of each variable."""
+
+
+def read_kept(batch: Attempt, path: str | None) -> Kept:
+    """Read the rows that were kept before a batch."""
+    if path is None:
+        return Kept()
+    table = pq.read_table(check_file(batch.home.root / path), schema=ROW_SCHEMA)
+    facts = json.loads(pq.read_schema(batch.home.root / path).metadata[_FACTS])
+    told: dict[int, Told] = {}
+    for gid, since, group, ts in facts["told"]:
+        told.setdefault(gid, {})[since, tuple(group)] = ts
+    return Kept(table, {int(part): time for part, time in facts["answered"].items()}, told, tuple(facts["waits"]))
+
+
+def write_kept(batch: Attempt, kept: Kept) -> StateFile | None:
+    """Write the rows that are kept after a batch; nothing names the file yet."""
+    told = [[gid, since, list(group), ts] for gid, of in kept.told.items() for (since, group), ts in of.items()]
+    if not kept.rows.num_rows and not told:
+        return None
+    facts = {"answered": kept.answered, "told": told, "waits": kept.waits}
+    table = kept.rows.replace_schema_metadata({_FACTS: json.dumps(facts)})
+    path = batch.home.folder("witness") / f"{batch.tag}-windows.parquet"
+    made = write_sealed(path, lambda target: pq.write_table(table, target, **PAGE_CHECKSUMS))
+    found = facts_of_file(batch.home.root, str(made.relative_to(batch.home.root)), "windows", batch.span.batch)
+    step("batch.windows")
+    return StateFile(**{**found.row(), "held": found.rows})  # type: ignore[arg-type]
+
+
+def rows_of(
+    home: Home,
+    part: int,
+    found: Found,
+    channels: Mapping[str, ChannelInfo],
+    on_time: Collection[int],
+    tables: Sequence[pa.Table] = (),
+) -> pa.Table:
+    """Return matches that were found for a part as rows.
+
+    Args:
+        home: has the documents.
+        part: the group that found them.
+        found: the matches.
+        channels: the channels by name.
+        on_time: late events that count as in time.
+        tables: documents that no file has yet.
+    """
+    blocks = list(found.blocks)
+    columns = ["docid", "channel", "id", "ts", "late", "received", *(["content", "cells"] if blocks else [])]
+    events = events_of(home, np.unique(found.docs), columns, tables).sort_by("docid")
+    numbers = events.column("docid").to_numpy()
+    late = events.column("late").to_numpy() & ~np.isin(numbers, np.array(sorted(on_time), np.int64))
+    # Late documents serve queries of one block, but windows are a question of order.
+    wanted = ~np.isin(found.docs, numbers[late]).any(axis=1)
+    docs, nodes = found.docs[wanted], found.nodes[wanted]
+    at = np.searchsorted(numbers, docs)
+    places = place_of(docs)
+    texts = _texts(events, at[:, blocks], nodes[:, docs.shape[1] :], channels)
+    named = list(zip(events.column("channel").to_pylist(), events.column("id").to_pylist(), strict=True))
+    columns_of = {
+        "part": np.full(len(docs), part),
+        "ts": events.column("ts").to_numpy()[at].max(axis=1),
+        "key": _keys(docs, nodes),
+        "first": places.min(axis=1),
+        "came": places.max(axis=1),
+        "received": events.column("received").to_numpy()[at].max(axis=1),
+        "name": [digest_text(member_digests(named[place] for place in row)) for row in at.tolist()],
+        "texts": texts,
+    }
+    return pa.table(columns_of, schema=ROW_SCHEMA)
+
+
+def _keys(docs: Any, nodes: Any) -> pa.Array:
+    """Return documents and nodes as bytes in whose order they are."""
+    whole = np.ascontiguousarray(np.concatenate([docs, nodes], axis=1), dtype=">i8")
+    width = whole.shape[1] * 8
+    fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(docs), [None, pa.py_buffer(whole.tobytes())])
+    return fixed.cast(pa.binary())
+
+
+def _texts(events: pa.Table, at: Any, nodes: Any, channels: Mapping[str, ChannelInfo]) -> pa.Array:
+    """Return the string values of nodes; ``at`` are the places of their documents among some events."""
+    count, width = nodes.shape
+    if not width:
+        return pa.array([[]] * count, pa.list_(pa.string()))
+    which, flat = np.unique(np.stack([at.reshape(-1), nodes.reshape(-1)], axis=1), axis=0, return_inverse=True)
+    wanted: dict[int, list[int]] = {}
+    for place, node in which.tolist():
+        wanted.setdefault(place, []).append(node)
+    rows = events.select(["channel", "content", "cells"]).take(pa.array(list(wanted), pa.int64())).to_pylist()
+    documents = [event_document(row["content"], row["cells"], channels[row["channel"]]) for row in rows]
+    values = in_fresh_dictionary(_values, documents, list(wanted.values()))
+    texts = pa.array(values, pa.string()).take(pa.array(flat.reshape(-1)))
+    return pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * width), texts)
+
+
+def _values(documents: Sequence[str], wanted: Sequence[Sequence[int]]) -> list[str]:
+    found: list[str] = []
+    for document, nodes in zip(documents, wanted, strict=True):
+        numbers = NodeNumbers(parse_stored(document))
+        found += [string_value(numbers.node(node)) for node in nodes]
+    return found
+
+
+def in_order(rows: pa.Table) -> pa.Table:
+    """Return rows by time and by the order of their documents."""
+    return rows.take(pc.sort_indices(rows, sort_keys=[("ts", "ascending"), ("key", "ascending")]))

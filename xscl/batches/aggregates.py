@@ -1,0 +1,275 @@
+"""Windows in a batch: matches of parts become rows, and windows whose time has passed become documents and matches.
+
+Queries with windows are made of a part each, which is joined as all other queries are.  What the levels of a batch find
+for parts becomes rows (``aggregate_rows``).  Windows that are settled are answered (``aggregate_answers``): each answer
+is a document of the channel of answers, and the one member of a match.  Rows that later windows may have are kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlalchemy as sa
+
+from xscl.base.errors import XsclError
+from xscl.base.failpoints import step
+from xscl.base.safe_xml import in_fresh_dictionary
+from xscl.base.values import digest_text
+from xscl.batches.aggregate_answers import Answer, Frontier, answers, matches_of, reach_of
+from xscl.batches.aggregate_documents import answer_documents
+from xscl.batches.aggregate_rows import Found, Kept, in_order, read_kept, rows_of, write_kept
+from xscl.batches.attempt import Attempt
+from xscl.batches.bindings import bindings
+from xscl.batches.published_documents import Made
+from xscl.batches.refusals import Rejection
+from xscl.batches.settled import settled_times
+from xscl.catalog.state_files import add_state_files, remove_state_files, retire_files
+from xscl.catalog.windows import Reader, Windowed, read_windowed
+from xscl.language.aggregates import ANSWERS, Definition, known_definition, variable_blocks
+from xscl.store.parquet import data_files
+from xscl.store.results import NO_DOC, Results, stored_matches
+from xscl.store.state_files import StateFile
+from xscl.templates.results import Admitted, ClassRow, ResultColumns, origin_of
+
+__all__ = ["Windows", "commit_windows"]
+
+_LEVEL = 254
+"""Level of the origin of its classes, behind all levels that publish and before that of absences."""
+_NEVER = -(1 << 62)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What the windows over the matches of a part have in common."""
+
+    groups: tuple[Windowed, ...]
+    definitions: Mapping[int, Definition]
+    """What is told, by the group of queries."""
+    blocks: tuple[int, ...]
+    """Block of each variable."""
+    channels: tuple[str, ...]
+    level: int
+    """Level of the batch behind which its matches are found."""
+
+
+@dataclass
+class Windows:
+    """Windows in one batch; nothing counts before ``commit_windows``."""
+
+    batch: Attempt
+    counts: Counter[str] = field(default_factory=Counter)
+    """Rows of its results."""
+    after: StateFile | None = None
+    """File of the rows that are kept."""
+    _parts: dict[int, _Part] = field(default_factory=dict)
+    _kept: Kept = field(default_factory=Kept)
+    _new: dict[int, pa.Table] = field(default_factory=dict)
+    """Rows that are kept behind the batch, by part."""
+    _readers: dict[int, list[Reader]] = field(default_factory=dict)
+    _ids: set[str] = field(default_factory=set)
+    """Ids of documents that were made."""
+    _told: int = 0
+    """Number of times that something was answered."""
+
+    def begin(self) -> None:
+        """Read what the batch begins with."""
+        span = self.batch.span
+        if not span.absences:
+            return
+        with self.batch.home.catalog.snapshot() as connection:
+            windowed, self._readers = read_windowed(connection, span.first, span.last)
+        levels = () if span.publishing is None else span.publishing.levels
+        by_part: dict[int, list[Windowed]] = {}
+        for each in windowed:
+            by_part.setdefault(each.part, []).append(each)
+        self._parts = {part: _part(groups, levels) for part, groups in by_part.items()}
+        self._kept = read_kept(self.batch, span.windows)
+
+    def decide(self, level: int | None) -> None:
+        """Answer the windows over matches that levels up to one have found; None: all that are left.
+
+        Level 0 has the events, others have the channels of that level of publishing.
+        """
+        mine = {
+            part: each
+            for part, each in self._parts.items()
+            if part not in self._new and (level is None or each.level <= level)
+        }
+        if not mine:
+            return
+        found = self._found(mine)
+        made: list[tuple[Windowed, Answer]] = []
+        for part, each in sorted(mine.items()):
+            made += self._answered(part, each, found.get(part, ROWLESS))
+        self._tell(made)
+
+    def end(self) -> None:
+        """Answer what is left, and write the rows that are kept."""
+        self.decide(None)
+        rows = pa.concat_tables([table for _, table in sorted(self._new.items())] or [ROWLESS])
+        waits = {channel for part in self._parts.values() for channel in part.channels}
+        told = {gid: of for gid, of in self._kept.told.items() if of}
+        kept = Kept(rows, self._kept.answered, told, tuple(sorted(waits)))
+        self.after = write_kept(self.batch, kept)
+
+    @property
+    def _tables(self) -> Sequence[pa.Table]:
+        """Documents that the batch has made."""
+        return () if self.batch.publisher is None else self.batch.publisher.tables
+
+    # -- matches of parts --------------------------------------------------------------------------------------
+
+    def _found(self, parts: Mapping[int, _Part]) -> dict[int, pa.Table]:
+        """Return the matches of the batch's levels for some parts, as rows."""
+        folder = self.batch.home.root / self.batch.results
+        results = Results(data_files(folder) if folder.exists() else [])
+        meanings = results.meanings(parts)
+        if not meanings:
+            return {}
+        combinations = results.combinations(meanings)
+        asked = [
+            SimpleNamespace(part=part, gid=part, number=0, ends="", shown=len(each.blocks), blocking=None)
+            for part, each in parts.items()
+        ]
+        found: dict[int, list[pa.Table]] = {}
+        for some in bindings(combinations, meanings, asked):
+            for part in np.unique(some.groups).tolist():
+                mine = some.groups == part
+                rows = Found(some.docs[mine], some.nodes[mine], parts[part].blocks)
+                channels, late = self.batch.span.clocks.channels, self.batch.span.replayed
+                found.setdefault(part, []).append(rows_of(self.batch.home, part, rows, channels, late, self._tables))
+        return {part: pa.concat_tables(tables) for part, tables in found.items()}
+
+    # -- answers -----------------------------------------------------------------------------------------------
+
+    def _answered(self, part: int, each: _Part, new: pa.Table) -> list[tuple[Windowed, Answer]]:
+        """Return the answers over the matches of a part, and keep the rows that later ones may need."""
+        settled, frontier = self._frontier(part, each.channels)
+        # What comes behind the settled times is in no window, wherever batches are cut.
+        before = settled.at_many(new.column("came").to_numpy() - 1)
+        new = new.filter(pa.array(new.column("ts").to_numpy() >= before))
+        old = self._kept.rows.filter(pc.equal(self._kept.rows.column("part"), part))
+        rows = in_order(pa.concat_tables([old, new]))
+        made: list[tuple[Windowed, Answer]] = []
+        kept = np.zeros(rows.num_rows, dtype=np.bool_)
+        for group in each.groups:
+            definition = each.definitions[group.gid]
+            sees = sorted({reader.since for reader in self._readers[group.gid]})
+            told = self._kept.told.setdefault(group.gid, {})
+            matches = matches_of(rows, definition)
+            made += ((group, answer) for answer in answers(definition, matches, frontier, sees, told))
+            kept[reach_of(definition, frontier.now, matches, sees)] = True
+            if definition.once_per is not None:
+                least = frontier.now - definition.once_per
+                self._kept.told[group.gid] = {key: ts for key, ts in told.items() if ts >= least and key[0] in sees}
+        self._new[part] = rows.filter(pa.array(kept))
+        self._kept.answered[part] = frontier.now
+        return made
+
+    def _frontier(self, part: int, channels: Sequence[str]) -> tuple[_Steps, Frontier]:
+        """Return how far times are settled, and how far windows are answered."""
+        span = self.batch.span
+        found = settled_times(span, [(name, None) for name in channels], self._tables)
+        each = list(found.values())
+        places = np.unique(np.concatenate([[span.first], *(one.places for one in each)]).astype(np.int64))
+        before = min(one.before for one in each)
+        times = np.minimum.reduce([one.at(places) for one in each])
+        steps = _Steps(before, places, np.maximum.accumulate(np.maximum(times, before)))
+        answered = self._kept.answered.get(part, _NEVER)
+        return steps, Frontier(answered, places, np.maximum(steps.times, answered))
+
+    def _tell(self, made: Sequence[tuple[Windowed, Answer]]) -> None:
+        """Make documents and matches of answers."""
+        if not made:
+            return
+        self._told += 1
+        publisher = self.batch.publisher
+        assert publisher is not None
+        documents = in_fresh_dictionary(answer_documents, [(self._definition(group), answer) for group, answer in made])
+        kept: list[Made] = []
+        whose: list[tuple[int, ...]] = []
+        for (group, answer), document in zip(made, documents, strict=True):
+            readers = [
+                reader
+                for reader in self._readers[group.gid]
+                if reader.since in answer.sees and answer.place < reader.until
+            ]
+            if not readers:
+                continue
+            if isinstance(document, XsclError):
+                publisher.rejected += [_refused(reader, answer, document) for reader in readers]
+                continue
+            alone = () if answer.whole else answer.sees
+            id_ = digest_text(group.key, answer.name, json.dumps([answer.values.group, alone]), document)
+            if id_ in self._ids:
+                continue  # two matches of the same documents, of which the same is told
+            self._ids.add(id_)
+            kept.append(Made(ANSWERS, id_, answer.place, answer.ts, answer.received, document))
+            whose.append((group.gid,) if answer.whole else tuple(sorted(-reader.number for reader in readers)))
+        order = sorted(range(len(kept)), key=lambda at: (kept[at].place, kept[at].ts, kept[at].id))
+        numbers = publisher.make([kept[at] for at in order])
+        folder = self.batch.home.root / self.batch.results / f"windows-{self._told}"
+        out = ResultColumns(origin_of(self.batch.span.batch, _LEVEL, self._told), folder)
+        classes: dict[tuple[int, ...], int] = {}
+        for groups in whose:
+            if groups not in classes:
+                by = Admitted(groups, (1,) * len(groups))
+                classes[groups] = out.add_class([ClassRow("match", 0, (0,), (), by)])
+        which = np.array([classes[whose[at]] for at in order], dtype=np.int32)
+        out.add_pairs(np.array(numbers, dtype=np.int64), np.full(len(numbers), NO_DOC), which)
+        out.write()
+        step("batch.told")
+        self.counts.update(out.counts)
+        publisher.found(stored_matches(data_files(folder), publisher.groups))
+
+    def _definition(self, group: Windowed) -> Definition:
+        return self._parts[group.part].definitions[group.gid]
+
+
+def commit_windows(connection: sa.Connection, windows: Windows, now: int) -> None:
+    """Name the rows that are kept, in the transaction of the batch; ``now`` is in microseconds since the epoch."""
+    before = windows.batch.span.windows
+    if before is not None:
+        remove_state_files(connection, [before])
+        retire_files(connection, [before], now)
+    if windows.after is not None:
+        add_state_files(connection, [windows.after.row()])
+
+
+def _refused(reader: Reader, answer: Answer, error: XsclError) -> Rejection:
+    """Tell why an answer is no document."""
+    source = f"query {reader.name}"
+    return Rejection(reader.name, ANSWERS, answer.name, answer.ts, error.condition, error.message, source)
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Settled times that never fall, by places."""
+
+    before: int
+    places: np.ndarray[tuple[int], np.dtype[np.int64]]
+    times: np.ndarray[tuple[int], np.dtype[np.int64]]
+
+    def at_many(self, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        found: np.ndarray[tuple[int], np.dtype[np.int64]] = np.append(self.before, self.times)[
+            np.searchsorted(self.places, places, side="right")
+        ]
+        return found
+
+
+def _part(groups: Sequence[Windowed], levels: Sequence[frozenset[str]]) -> _Part:
+    definitions = {each.gid: known_definition(each.text, tuple(sorted(each.namespaces.items()))) for each in groups}
+    one = groups[0]
+    blocks = variable_blocks(one.text, one.namespaces)
+    level = max((number for number, names in enumerate(levels, 1) if names & {*one.channels}), default=0)
+    return _Part(tuple(groups), definitions, blocks, one.channels, level)
+
+
+ROWLESS = Kept().rows
