@@ -172,7 +172,21 @@ def test_as_names_an_item_of_select() -> None:
     assert item.path.steps[0].binding is None
 
 
-@pytest.mark.parametrize("text", ["S//@*:k", "S//@n:*", "S->x JOIN {x/a->z = y} S->y", "S JOIN {'P1DT'} T"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "S//@*:k",
+        "S//@n:*",
+        "SELECT count() FROM S",
+        "SELECT lower(x) FROM S",
+        "S GROUP BY x",
+        "S WINDOW LAST 0",
+        "SELECT sum() FROM S WINDOW 1 h",
+        "S WINDOW 1 h TOP 3",
+        "S->x JOIN {x/a->z = y} S->y",
+        "S JOIN {'P1DT'} T",
+    ],
+)
 def test_texts_outside_the_grammar(text: str) -> None:
     assert not in_grammar(text)
     with pytest.raises(QuerySyntaxError):
@@ -191,6 +205,12 @@ def test_texts_outside_the_grammar(text: str) -> None:
         "Select JOIN {1 s} T",
         "S->x JOIN {x/(2) = y} S->y",
         "S->x JOIN {x/-2 = y} S->y",
+        "SELECT count() FROM S->x WINDOW 5 EVERY 3",
+        "SELECT lower(x) AS a FROM S->x WINDOW LAST 3 group by lower(x), y/b HAVING 2 * count(DISTINCT x) - 1 > 3",
+        "SELECT COUNT(x) * 2 AS n FROM S window 1 h having lower(first(x)) = 'a' and sum(2*x) < 3 on crossing",
+        "SELECT x FROM S WINDOW 1 h GROUP BY x ONCE PER 3 s TOP 3 BY -(count()) PUBLISH c",
+        "SELECT * FROM S WINDOW 1 h",
+        "S WINDOW 1 h",
     ],
 )
 def test_texts_of_the_grammar(text: str) -> None:

@@ -2,6 +2,7 @@
 
 * ``ask_absence``: Answers about absence among matches that were found once in held events
 * ``ask_once``: A text is answered once from held events; the home registers nothing and is only read
+* ``ask_windows``: Answers of windows over matches that were found once in held events
 * ``cards``: A match as a card: a few lines that a person reads
 * ``channel_listing``: Rows of a listing of channels and their streams
 * ``channel_paths``: Paths of elements and attributes that occur in the latest documents of a channel, as queries write

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 
 import sqlalchemy as sa
@@ -31,6 +31,7 @@ from xscl.catalog.channels import read_channels, read_facts
 from xscl.catalog.queries import read_feeders, read_query
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import CHANNELS, GROUPS, NEVER, QUERIES
+from xscl.language import ast
 from xscl.language.absence import LATEST
 from xscl.language.compile import CompiledQuery
 from xscl.language.format import format_select
@@ -62,7 +63,7 @@ def _select(info: QueryInfo) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AbsentFacts:
-    """Something that must not be there: its channel, and when that is certain."""
+    """Something that answers wait for: its channel, and when they are certain."""
 
     channel: str
     certain: str
@@ -98,6 +99,8 @@ class Explanation:
     definitions: tuple[Defined, ...]
     absent: tuple[AbsentFacts, ...]
     """Blocks that must not be there."""
+    windows: tuple[AbsentFacts, ...]
+    """Channels whose times end windows of matches."""
     guards: tuple[GuardFacts, ...]
     """Guards of blocks that have one."""
     template: str
@@ -168,6 +171,7 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         variables=tuple(variable_facts(compiled)),
         definitions=tuple(definition_facts(compiled)),
         absent=tuple(_absent(catalog, compiled, is_final=info.level == "STRONG")),
+        windows=tuple(_windows(catalog, compiled, parse_query(info.text).aggregate)),
         guards=tuple(guard_facts(compiled)),
         template=compiled.template.id,
         queries_in_template=queries,
@@ -212,27 +216,43 @@ def _absent(catalog: Catalog, compiled: CompiledQuery, *, is_final: bool) -> Ite
     """Yield what must not be there, and how certain that is; ``is_final`` as of ``settling_note``."""
     if compiled.absence is None:
         return
-    with catalog.read() as connection:
-        rows = connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.watermark)).all()
-        feeders = read_feeders(connection)
-        channels = read_channels(connection)
-    known = {row.name: row for row in rows}
+    settled = _settled(catalog, is_final=is_final)
     for channel, ends in compiled.absence.ends:
         names = [("the latest member" if end.block == LATEST else compiled.block_names[end.block]) for end in ends]
         times = [
             name if not end.offset else f"{format_duration(abs(end.offset))} {_side(end.offset)} {name}"
             for end, name in zip(ends, names, strict=True)
         ]
+        yield AbsentFacts(channel, " or ".join(times), settled(channel))
+
+
+def _windows(catalog: Catalog, compiled: CompiledQuery, aggregate: ast.Aggregate | None) -> Iterator[AbsentFacts]:
+    """Yield the channels whose times end the windows of a query."""
+    if aggregate is None:
+        return
+    settled = _settled(catalog, is_final=True)
+    end = "the last match of a window" if aggregate.every is None else "the end of a window"
+    for channel in dict.fromkeys(compiled.channels):
+        yield AbsentFacts(channel, end, settled(channel))
+
+
+def _settled(catalog: Catalog, *, is_final: bool) -> Callable[[str], str]:
+    """Return a function that tells how far the times of a channel are settled; ``is_final`` as of ``settling_note``."""
+    with catalog.read() as connection:
+        rows = connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.watermark)).all()
+        feeders = read_feeders(connection)
+        channels = read_channels(connection)
+    known = {row.name: row for row in rows}
+
+    def settled(channel: str) -> str:
         row, info = known.get(channel), channels.get(channel)
         if row is not None and row.watermark is not None:
-            settled = f"settled below {format_time(min(row.watermark, LAST_TIME))}"
-        elif (
-            info is not None and (info.lateness, info.heartbeat, info.wall) != (None, None, None) or channel in feeders
-        ):
-            settled = "not settled by any event yet"
-        else:
-            settled = settling_note(channel, is_final=is_final)
-        yield AbsentFacts(channel, " or ".join(times), settled)
+            return f"settled below {format_time(min(row.watermark, LAST_TIME))}"
+        if info is not None and (info.lateness, info.heartbeat, info.wall) != (None, None, None) or channel in feeders:
+            return "not settled by any event yet"
+        return settling_note(channel, is_final=is_final)
+
+    return settled
 
 
 def _side(offset: int) -> str:

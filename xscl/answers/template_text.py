@@ -72,7 +72,7 @@ def template_text(catalog: Catalog, name: str) -> str:
     return "\n".join([*lines, "", join_graph(template, GraphFormat.text)])
 
 
-_JOINS_ALONE = "-- The joins alone: xscl takes away what must not be there, once that is certain."
+_JOINS_ALONE = "-- The joins alone: what must not be there is taken away, and windows are made, once that is certain."
 
 
 def template_sql_text(catalog: Catalog, name: str, query: str | None, dialect: Dialect) -> str:

@@ -3,6 +3,14 @@
 * ``bindings``: Bindings of queries about absence: what the levels of a batch have found for their parts, by columns
 * ``absence``: Absence in a batch: wanted matches, less forbidden ones, as far as it is certain
 * ``absence_changes``: Changes of answers about absence in a batch: matches that come, and matches that are taken back
+* ``aggregate_answers``: Answers of windows: matches that were found, put together by windows and groups, as far as
+  times are settled
+* ``aggregate_documents``: Documents of what is told of matches together
+* ``aggregate_rows``: Matches that windows are over, as they are kept from batch to batch: one file of the state for all
+  of them
+* ``aggregate_values``: Values of matches by columns, and aggregates over some of them
+* ``aggregates``: Windows in a batch: matches of parts become rows, and windows whose time has passed become documents
+  and matches
 * ``attempt``: An attempt at a batch: what it has found and written so far, until a transaction names it or it is
   discarded
 * ``backfill``: Answers from held events, for queries that see events from before them (docs/how-to/history.md)

@@ -84,14 +84,14 @@ class Matches:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is told of a group of matches."""
+    """Values of a group of matches, told at a time."""
 
     values: GroupValues
     ts: int
     place: int
     received: int
     name: str
-    """What tells answers of equal values apart: the end of the window, or the members of the match that ends it."""
+    """Mark of answers of equal values: the end of the window, or the members of the match that ends it."""
     sees: tuple[int, ...]
     """Places after which the queries see matches that have it."""
     whole: bool
@@ -141,7 +141,7 @@ class _Windows:
         self.frontier = frontier
         self.sees = np.array(sees, dtype=np.int64)
         self.seen_by = np.searchsorted(self.sees, matches.first, "left")
-        """How many of the places each match is behind."""
+        """Number of the places that each match is behind."""
 
     def values(self, rows: Int64s) -> GroupValues:
         """Return the values of a group that has some matches, one at least."""

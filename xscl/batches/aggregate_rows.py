@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,6 @@ from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.base.values import digest_text
 from xscl.batches.aggregate_answers import Told
-from xscl.batches.attempt import Attempt
 from xscl.catalog.records import ChannelInfo
 from xscl.store.event_files import event_document, events_of
 from xscl.store.home import Home
@@ -30,7 +30,7 @@ from xscl.store.results import member_digests
 from xscl.store.state_files import StateFile, facts_of_file
 from xscl.xpath.nodes import NodeNumbers, string_value
 
-__all__ = ["ROW_SCHEMA", "Found", "Kept", "in_order", "read_kept", "rows_of", "write_kept"]
+__all__ = ["ROW_SCHEMA", "Found", "Kept", "in_order", "read_kept", "read_waits", "rows_of", "write_kept"]
 
 ROW_SCHEMA = pa.schema(
     [
@@ -71,28 +71,34 @@ class Found(NamedTuple):
     """Block of each variable."""
 
 
-def read_kept(batch: Attempt, path: str | None) -> Kept:
-    """Read the rows that were kept before a batch."""
+def read_waits(path: Path) -> list[str]:
+    """Return the channels whose times end the windows over the rows of a file."""
+    facts = json.loads(pq.read_schema(check_file(path)).metadata[_FACTS])
+    return list(facts["waits"])
+
+
+def read_kept(path: Path | None) -> Kept:
+    """Read the rows of a file; None: there are none."""
     if path is None:
         return Kept()
-    table = pq.read_table(check_file(batch.home.root / path), schema=ROW_SCHEMA)
-    facts = json.loads(pq.read_schema(batch.home.root / path).metadata[_FACTS])
+    table = pq.read_table(check_file(path), schema=ROW_SCHEMA)
+    facts = json.loads(pq.read_schema(path).metadata[_FACTS])
     told: dict[int, Told] = {}
     for gid, since, group, ts in facts["told"]:
         told.setdefault(gid, {})[since, tuple(group)] = ts
     return Kept(table, {int(part): time for part, time in facts["answered"].items()}, told, tuple(facts["waits"]))
 
 
-def write_kept(batch: Attempt, kept: Kept) -> StateFile | None:
-    """Write the rows that are kept after a batch; nothing names the file yet."""
+def write_kept(home: Home, tag: str, batch: int, kept: Kept) -> StateFile | None:
+    """Write the rows that are kept after a batch; nothing names the file yet, whose name begins with ``tag``."""
     told = [[gid, since, list(group), ts] for gid, of in kept.told.items() for (since, group), ts in of.items()]
     if not kept.rows.num_rows and not told:
         return None
     facts = {"answered": kept.answered, "told": told, "waits": kept.waits}
     table = kept.rows.replace_schema_metadata({_FACTS: json.dumps(facts)})
-    path = batch.home.folder("witness") / f"{batch.tag}-windows.parquet"
+    path = home.folder("witness") / f"{tag}-windows.parquet"
     made = write_sealed(path, lambda target: pq.write_table(table, target, **PAGE_CHECKSUMS))
-    found = facts_of_file(batch.home.root, str(made.relative_to(batch.home.root)), "windows", batch.span.batch)
+    found = facts_of_file(home.root, str(made.relative_to(home.root)), "windows", batch)
     step("batch.windows")
     return StateFile(**{**found.row(), "held": found.rows})  # type: ignore[arg-type]
 

@@ -1,8 +1,8 @@
 """Windows in a batch: matches of parts become rows, and windows whose time has passed become documents and matches.
 
-Queries with windows are made of a part each, which is joined as all other queries are.  What the levels of a batch find
-for parts becomes rows (``aggregate_rows``).  Windows that are settled are answered (``aggregate_answers``): each answer
-is a document of the channel of answers, and the one member of a match.  Rows that later windows may have are kept.
+Queries with windows are made of a part each, which is joined as all other queries are.  Matches of parts become rows
+(``aggregate_rows``).  Windows that are settled are answered (``aggregate_answers``): each answer is a document of the
+channel of answers, and the one member of a match.  Rows that later windows may have are kept.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _NEVER = -(1 << 62)
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What the windows over the matches of a part have in common."""
+    """Common facts of the windows over the matches of a part."""
 
     groups: tuple[Windowed, ...]
     definitions: Mapping[int, Definition]
-    """What is told, by the group of queries."""
+    """Definitions by the group of queries."""
     blocks: tuple[int, ...]
     """Block of each variable."""
     channels: tuple[str, ...]
@@ -66,8 +66,10 @@ class Windows:
     batch: Attempt
     counts: Counter[str] = field(default_factory=Counter)
     """Rows of its results."""
+    changed: bool = False
+    """Whether other rows are kept behind the batch than before."""
     after: StateFile | None = None
-    """File of the rows that are kept."""
+    """File of those."""
     _parts: dict[int, _Part] = field(default_factory=dict)
     _kept: Kept = field(default_factory=Kept)
     _new: dict[int, pa.Table] = field(default_factory=dict)
@@ -75,6 +77,8 @@ class Windows:
     _readers: dict[int, list[Reader]] = field(default_factory=dict)
     _ids: set[str] = field(default_factory=set)
     """Ids of documents that were made."""
+    _changed: bool = False
+    """Whether matches came."""
     _told: int = 0
     """Number of times that something was answered."""
 
@@ -90,7 +94,7 @@ class Windows:
         for each in windowed:
             by_part.setdefault(each.part, []).append(each)
         self._parts = {part: _part(groups, levels) for part, groups in by_part.items()}
-        self._kept = read_kept(self.batch, span.windows)
+        self._kept = read_kept(None if span.windows is None else self.batch.home.root / span.windows)
 
     def decide(self, level: int | None) -> None:
         """Answer the windows over matches that levels up to one have found; None: all that are left.
@@ -111,13 +115,16 @@ class Windows:
         self._tell(made)
 
     def end(self) -> None:
-        """Answer what is left, and write the rows that are kept."""
+        """Answer what is left, and write the rows that are kept, if these are others than before."""
         self.decide(None)
+        if not self._told and not self._changed and self._kept.rows.num_rows == sum(map(len, self._new.values())):
+            return
+        self.changed = True
         rows = pa.concat_tables([table for _, table in sorted(self._new.items())] or [ROWLESS])
         waits = {channel for part in self._parts.values() for channel in part.channels}
         told = {gid: of for gid, of in self._kept.told.items() if of}
         kept = Kept(rows, self._kept.answered, told, tuple(sorted(waits)))
-        self.after = write_kept(self.batch, kept)
+        self.after = write_kept(self.batch.home, self.batch.tag, self.batch.span.batch, kept)
 
     @property
     def _tables(self) -> Sequence[pa.Table]:
@@ -156,6 +163,7 @@ class Windows:
         before = settled.at_many(new.column("came").to_numpy() - 1)
         new = new.filter(pa.array(new.column("ts").to_numpy() >= before))
         old = self._kept.rows.filter(pc.equal(self._kept.rows.column("part"), part))
+        self._changed |= bool(new.num_rows)
         rows = in_order(pa.concat_tables([old, new]))
         made: list[tuple[Windowed, Answer]] = []
         kept = np.zeros(rows.num_rows, dtype=np.bool_)
@@ -235,6 +243,8 @@ class Windows:
 
 def commit_windows(connection: sa.Connection, windows: Windows, now: int) -> None:
     """Name the rows that are kept, in the transaction of the batch; ``now`` is in microseconds since the epoch."""
+    if not windows.changed:
+        return
     before = windows.batch.span.windows
     if before is not None:
         remove_state_files(connection, [before])

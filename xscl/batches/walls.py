@@ -17,6 +17,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.sealed import check_file
 from xscl.base.types import now_micros
+from xscl.batches.aggregate_rows import read_waits
 from xscl.catalog.channels import note_heartbeat, read_channels
 from xscl.catalog.intake_order import add_heartbeat, take_places
 from xscl.catalog.prepared import prepared
@@ -59,7 +60,7 @@ def beat_walls(home: Home, due: Sequence[tuple[str, int]]) -> None:
 
 
 def _wanted(home: Home, connection: Connection) -> Collection[str] | None:
-    """Return the channels that join state or absences wait for, with those that feed them; None: it may be any."""
+    """Return the channels that something waits for, with those that feed them; None: it may be any."""
     state = held_state(home, connection)
     wanted: set[str] = set()
     if state.rows:
@@ -69,6 +70,8 @@ def _wanted(home: Home, connection: Connection) -> Collection[str] | None:
     for path in connection.scalars(*_pending_files()):
         texts = pq.read_table(check_file(home.root / path), columns=["waits"]).column("waits")
         wanted.update(name for text in pc.unique(texts).to_pylist() for name in json.loads(text)[0])
+    for path in connection.scalars(*_windows_files()):
+        wanted.update(read_waits(home.root / path))
     feeders, new = read_feeders(connection), list(wanted)
     while new:
         sources = {source for names in feeders.get(new.pop(), ()) for source in names} - wanted
@@ -80,6 +83,11 @@ def _wanted(home: Home, connection: Connection) -> Collection[str] | None:
 @prepared
 def _pending_files() -> sa.Select[Any]:
     return sa.select(STATE_FILES.c.path).where(STATE_FILES.c.kind == "pending")
+
+
+@prepared
+def _windows_files() -> sa.Select[Any]:
+    return sa.select(STATE_FILES.c.path).where(STATE_FILES.c.kind == "windows")
 
 
 def _due(connection: Connection, now: int) -> list[tuple[str, int]]:

@@ -33,4 +33,5 @@
 * ``suggestions``: Names that a person may have meant
 * ``tables``: The tables of the catalogue, declared once (SQLAlchemy Core)
 * ``tokens``: Tokens of the service: the one module that writes table ``tokens``
+* ``windows``: Groups of queries with windows of matches, and who reads them
 """

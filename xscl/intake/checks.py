@@ -18,6 +18,7 @@ from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import ChannelInfo, StreamInfo
 from xscl.ingest.records import Rejected
 from xscl.ingest.rows import cells_document, fit_row, infer_schema, row_cells, row_digest
+from xscl.language.aggregates import ANSWERS
 from xscl.store.event_content import document_digest, stored_documents
 
 __all__ = [
@@ -82,6 +83,8 @@ def check_channel_name(name: object) -> None:
             f"{name!r} is no name for a channel; letters, digits, '_', '-' and '.' make one, "
             f"of at most {MAX_NAME} characters",
         )
+    if name == ANSWERS:
+        raise DocumentError("XSCL_BAD_CHANNEL_NAME", f"{name} is for the answers of windows, which queries make")
 
 
 _is_name = lru_cache(maxsize=1_024)(is_name)

@@ -1,6 +1,8 @@
 """A text to a tree, to value-join normal form, to the group that its template, instance and windows make.
 
 * ``absence``: Absence in queries: a query about it is taken apart into queries that are joined as all others
+* ``aggregates``: Aggregates in queries: a query with windows of matches is a part, and what is said of its matches
+  together
 * ``ast``: The syntax tree of XSCL: frozen nodes with spans, as written, before any rewriting
   (docs/reference/language.md, Statements)
 * ``atom_parser``: The braces of a join, atoms and windows: one method a rule of docs/reference/language.md

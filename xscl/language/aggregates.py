@@ -1,7 +1,7 @@
 """Aggregates in queries: a query with windows of matches is a part, and what is said of its matches together.
 
-The part is a query that is joined as all others, and selects the variables that windows, groups and functions speak of.
-What is said of its matches is a ``Definition``: where each value comes from, by places instead of names.
+The part is a query that is joined as all others, and selects the variables that groups and functions speak of.  A
+``Definition`` tells where each value of its matches comes from, by places instead of names.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What is said of the matches of a part together."""
+    """Values of the matches of a part together, and which of them are told."""
 
     variables: tuple[str, ...]
     """Variables of the part's matches, in the order of their nodes."""

@@ -279,7 +279,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """What is said of matches together: their windows, their groups, and which groups are told."""
+    """Windows of matches, their groups, and which groups are told."""
 
     window: int | None
     """Length of the windows in microseconds; None: they have the ``last`` matches of a group."""

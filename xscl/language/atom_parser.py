@@ -19,6 +19,8 @@ __all__ = ["AGGREGATES", "AtomParser"]
 AGGREGATES = ("count", "sum", "avg", "min", "max", "first", "last")
 ATOM_FUNCTIONS = ("lower", "normalize-space", "host", "url")
 _ZERO, _ONE = Fraction(0), Fraction(1)
+_BEHIND = ("in", "every", "group", "having", "on", "once", "top", "publish", "starting", "consistency")
+"""Words that may stand behind a number without a unit."""
 _HUGE = 10**MAX_DIGITS
 
 
@@ -151,7 +153,7 @@ class AtomParser(PathParser):
         if token.kind != "number":
             self.fail(f"expected a duration, found {shown(token)}", at=token, hint="for example 7 days or 'PT5M'")
         unit = "s"
-        if self.token.kind == "name" and not self.token.is_word("in"):
+        if self.token.kind == "name" and not self.token.is_word(*_BEHIND):
             named = self.next()
             unit = named.value.lower()
             if unit not in UNITS:

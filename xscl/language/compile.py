@@ -14,7 +14,7 @@ from math import prod
 from xscl.base.errors import UnsupportedFeatureError
 from xscl.language import ast
 from xscl.language.absence import AbsenceParts, End, absence_parts
-from xscl.language.aggregates import definition_of, part_of
+from xscl.language.aggregates import ANSWERS, definition_of, part_of
 from xscl.language.block_plans import BlockPlan, check_size, edges_around, guards_and_facts, path_to, with_ancestors
 from xscl.language.column_types import BlockColumns, final_steps
 from xscl.language.facts import ChannelFacts
@@ -142,6 +142,7 @@ def compile_query(
     Raises:
         QueryError: as ``normalize``.
     """
+    _refuse_answers(query, text)
     if query.aggregate is not None:
         return _compiled_windows(query, text, namespaces, channels)
     if query.retracts:
@@ -158,6 +159,21 @@ def compile_query(
         raise UnsupportedFeatureError(
             error.condition, error.message, text=text, span=query.source.span, hint=error.hint
         ) from None
+
+
+def _refuse_answers(query: ast.Query, text: str) -> None:
+    """Refuse to read or to publish what windows make."""
+    named = [(block.channel, block.span) for block in ast.blocks(query.source)]
+    named += [(each.right.channel, each.right.span) for each in query.negations]
+    for channel, span in (*named, (query.publish, query.publish_span)):
+        if channel == ANSWERS:
+            raise UnsupportedFeatureError(
+                "XSCL_AGGREGATE_LIMIT",
+                f"{ANSWERS} has the answers of windows of all queries",
+                text=text,
+                span=span,
+                hint="have the query with windows PUBLISH to a channel, and read that",
+            )
 
 
 def _compiled_windows(

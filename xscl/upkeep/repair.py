@@ -228,6 +228,9 @@ def _forget(home: Home, connection: Connection, damaged: Damaged) -> Done:
     if file.kind == "pending":
         remove_state_files(connection, [file.path])
         return Done(f"{damaged}: {file.rows:,} answers about absence that were not certain yet are lost", lost=True)
+    if file.kind == "windows":
+        remove_state_files(connection, [file.path])
+        return Done(f"{damaged}: {file.rows:,} matches that windows are over are lost", lost=True)
     what = "witness rows" if file.kind == "witness" else "rows of links"
     return Done(f"{damaged}: its {file.rows:,} {what} are made again from the events that are there")
 
