@@ -99,7 +99,7 @@ class Explanation:
     definitions: tuple[Defined, ...]
     absent: tuple[AbsentFacts, ...]
     """Blocks that must not be there."""
-    windows: tuple[AbsentFacts, ...]
+    ends: tuple[AbsentFacts, ...]
     """Channels whose times end windows of matches."""
     guards: tuple[GuardFacts, ...]
     """Guards of blocks that have one."""
@@ -171,7 +171,7 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         variables=tuple(variable_facts(compiled)),
         definitions=tuple(definition_facts(compiled)),
         absent=tuple(_absent(catalog, compiled, is_final=info.level == "STRONG")),
-        windows=tuple(_windows(catalog, compiled, parse_query(info.text).aggregate)),
+        ends=tuple(_windows(catalog, compiled, parse_query(info.text).aggregate)),
         guards=tuple(guard_facts(compiled)),
         template=compiled.template.id,
         queries_in_template=queries,

@@ -31,8 +31,8 @@ def _normal_form(found: Explanation) -> Iterator[list[str]]:
         rows = [(each.channel, f"up to {each.certain}", each.settled) for each in found.absent]
         answered = "certain" if found.level == "STRONG" else "answered by the channel's clock, and certain"
         yield [f"Must not be there; {answered} once the channel's times are settled further", *columns(rows)]
-    if found.windows:
-        rows = [(each.channel, f"up to {each.certain}", each.settled) for each in found.windows]
+    if found.ends:
+        rows = [(each.channel, f"up to {each.certain}", each.settled) for each in found.ends]
         yield ["Windows; answered once the times of all channels are settled further", *columns(rows)]
     if found.links:
         linked = [(" with ".join(link.blocks), f"by {link.by}:", ", ".join(link.asks)) for link in found.links]
