@@ -57,6 +57,8 @@ class Reading:
     """Zone of times that have none."""
     limits: Limits = DEFAULT_LIMITS
     """Limits of a document."""
+    keeps_feeds: bool = False
+    """Whether feeds are read with their content as published, for whoever sends them on."""
 
     split_path: SplitPath | None = field(init=False, repr=False, compare=False)
     """``split`` as a path."""

@@ -165,6 +165,8 @@ class FeedDocument:
     poll: Poll | None = None
     flaw: str | None = None
     """Why it was read tolerantly, with the place; None: it is well-formed."""
+    content: bytes | None = None
+    """The feed as it was published, where the reading keeps it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -278,7 +279,7 @@ def _read_document(data: bytes, source: str, reading: Reading, whole: bool) -> R
         if not whole:
             feed = read_feed(data, source=source, channel=reading.channel or "items", limits=limits)
             if feed is not None:
-                return feed
+                return replace(feed, content=data) if reading.keeps_feeds else feed
         elif reading.id is None and reading.ts is None:
             parse_xml(data, limits=limits)
         return _document(data, source, reading)

@@ -113,10 +113,8 @@ def test_refusals_have_their_place(service: Running, ask: CliRunner, tmp_path: P
     assert "1 event taken, 2 rejected" in result.stderr
     feed = tmp_path / "feed.xml"
     feed.write_text("<rss version='2.0'><channel><item><guid>1</guid></item></channel></rss>", encoding="utf-8")
-    refused = ask.invoke(app, ["ingest", str(feed), "--url", service.address])
-    told(refused, 1)
-    assert "XSCL_NEEDS_HOME" in refused.stderr and "feed add" in refused.stderr
-    told(ask.invoke(app, ["ingest", str(feed), "--whole", "--channel", "r", "--url", service.address]))
+    for options in (["--whole", "--channel", "r"], ["--channel", "entries"]):
+        told(ask.invoke(app, ["ingest", str(feed), *options, "--url", service.address]))
 
 
 def test_standard_input(service: Running, ask: CliRunner) -> None:
@@ -127,7 +125,7 @@ def test_standard_input(service: Running, ask: CliRunner) -> None:
         assert "1 event taken" in result.stderr, result.output
 
 
-@pytest.mark.parametrize("option", [["--follow"], ["--strict"], ["--table", "t", "--key", "k", "--channel", "c"]])
+@pytest.mark.parametrize("option", [["--strict"], ["--table", "t", "--key", "k", "--channel", "c"]])
 def test_what_no_service_does(service: Running, ask: CliRunner, option: list[str]) -> None:
     error = ask.invoke(app, ["ingest", "x.xml", *option, "--url", service.address]).exception
     assert isinstance(error, EngineError) and error.condition == "XSCL_NEEDS_HOME"

@@ -241,17 +241,25 @@ class Patience:
     Args:
         say: shows a message.
         most_s: seconds between two tries at most.
+        passes: conditions of faults that may be gone after a while.
     """
 
-    def __init__(self, say: Callable[[str], None] = lambda text: None, *, most_s: float = 60.0) -> None:
+    def __init__(
+        self,
+        say: Callable[[str], None] = lambda text: None,
+        *,
+        most_s: float = 60.0,
+        passes: frozenset[str] = PASSES,
+    ) -> None:
         self._say = say
+        self._passes = passes
         self._most_s = most_s
         self._failed = 0
         self._told: str | None = None
 
     def wait_s(self, error: BaseException) -> float | None:
         """Seconds until the next try; None if that would be in vain."""
-        if not isinstance(error, XsclError) or error.condition not in PASSES:
+        if not isinstance(error, XsclError) or error.condition not in self._passes:
             return None
         self._failed += 1
         if error.condition == "XSCL_BATCH" and self._failed >= _BATCHES:

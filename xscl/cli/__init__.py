@@ -6,6 +6,7 @@
 * ``commands``: Commands made of functions: groups of options are records, and a command's help ends with examples
 * ``deliver``: ``xscl deliver``: webhooks and files that matches go to
 * ``feeds``: ``xscl feed``: subscriptions, and polling them
+* ``following``: Following files for a service: additions are pushed, and this machine keeps how far each file went
 * ``heartbeats``: ``xscl heartbeat``: all events of a channel up to a time are in
 * ``home``: ``xscl init``, ``doctor``, ``export`` and ``import``: the home as a whole
 * ``ingest``: ``xscl ingest`` and ``xscl eval``: what comes in
@@ -17,6 +18,7 @@
 * ``matches``: ``xscl match``: matches of standing queries
 * ``next_steps``: Telling what to do next where a listing is empty
 * ``options``: Options and messages that commands of several nouns share
+* ``polls``: Asking feeds: its settings, and telling what a pass did
 * ``printing``: Printing rows: a table for people, JSON and CSV for programs
 * ``progress``: Progress bars: for a person at a terminal, on stderr alone
 * ``pushing``: Records pushed to a service: as event lines, in requests of bounded size, in their order
@@ -24,6 +26,7 @@
 * ``quotas``: ``xscl quota``: how much an owner, or a query in a batch, may have
 * ``reading_options``: Options of reading, which ``ingest``, ``eval`` and ``query test`` share
 * ``remote``: Commands that go to a running service: the same rows and texts as of a home
+* ``remote_feeds``: Subscriptions of a running service: the same rows and texts as of a home
 * ``run``: ``xscl run``, ``stats``, ``demo`` and ``bench``: what works on a home, and what it cost
 * ``service``: ``xscl serve`` and ``xscl token``: the service, and who may use it
 * ``shell``: ``xscl shell``: statements of XSCL and SQL in one warm session

@@ -19,6 +19,7 @@ __all__ = ["Client", "error_of", "quoted"]
 _TIMEOUT = httpx2.Timeout(120.0, connect=10.0)
 _SOON = httpx2.Timeout(3.0, connect=1.0)
 """Patience with a service that nobody named."""
+_HERE = ("127.0.0.1", "::1", "localhost")
 _NO_BATCH = 2**62
 _BUSY = (429, 503)
 """Statuses after which a call may be made again."""
@@ -59,6 +60,8 @@ class Client:
             self._client = httpx2.Client(base_url=self.url, headers=headers, timeout=_TIMEOUT, transport=transport)
         except (httpx2.InvalidURL, ValueError) as error:
             raise EngineError("XSCL_BAD_URL", f"{masked(url)!r} is no address of a service: {error}") from None
+        self.is_here = is_found or self._client.base_url.host in _HERE
+        """Whether the service runs on this machine."""
 
     def call(self, method: str, path: str, **request: Any) -> Any:
         """Make a call; return the JSON of its answer, a text, or None.

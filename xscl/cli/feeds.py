@@ -16,42 +16,25 @@ from xscl.base.terminal import give_bytes, show
 from xscl.base.types import now_micros
 from xscl.cli.commands import command
 from xscl.cli.items import put_items
-from xscl.cli.options import HomeOptions, Printing, complain, exit_partly, say
+from xscl.cli.options import Printing, ServedOptions, complain, exit_partly, say
+from xscl.cli.polls import ContactOption, poll_settings, tell_fetched
 from xscl.cli.printing import Format, print_rows
 from xscl.cli.progress import shown_progress
 
 if TYPE_CHECKING:
-    from xscl.intake.polling import PollReport, PollSettings
+    from xscl.cli.client import Client
+    from xscl.intake.polling import PollSettings
     from xscl.store.home import Home
 
-__all__ = ["ContactOption", "feed_app", "poll_settings", "report_poll"]
+__all__ = ["feed_app"]
 
 _SHORT = ["feed", "health", "next", "last", "items", "versions", "policy"]
 _NEWEST = 5  # items that are shown with a feed
 
 feed_app = typer.Typer(no_args_is_help=True, help="Subscriptions to feeds, and polling them politely.")
 
-ContactOption = Annotated[
-    str | None,
-    typer.Option(
-        "--contact",
-        help="Where the owners of feeds can reach you, sent with requests; without it XSCL_CONTACT of the environment.",
-    ),
-]
 PrivateOption = Annotated[bool, typer.Option("--allow-private", help="Also ask hosts on private networks.")]
 ChannelOption = Annotated[str, typer.Option("--channel", help="Channel of the items, or one of its streams.")]
-
-
-def poll_settings(
-    contact: str | None = None, *, allow_private: bool = False, patience_s: float | None = None
-) -> PollSettings:
-    """Return the settings of options and environment."""
-    from dataclasses import replace
-
-    from xscl.intake.polling import PollSettings, environment_settings
-
-    settings = environment_settings(PollSettings(contact=contact, allow_private=allow_private))
-    return settings if patience_s is None else replace(settings, patience_s=patience_s)
 
 
 @command(feed_app, "add")
@@ -64,14 +47,22 @@ def feed_add(
     contact: ContactOption = None,
     allow_private: PrivateOption = False,
     *,
-    at: HomeOptions,
+    at: ServedOptions,
 ) -> None:
     """Subscribe to a feed.
 
     Example: xscl feed add https://example.org/news.xml --channel news --interval '30 min'
     """
     from xscl.catalog.subscriptions import add_feed, parse_interval
+    from xscl.cli.remote_feeds import add_remote_feed, refuse_own
 
+    if (client := at.client(only_home=True)) is not None:
+        refuse_own({"add --contact": contact, "add --allow-private": allow_private})
+        url = add_remote_feed(client, url, channel, interval, folder)
+        say(f"feed {url}")
+        if fetch:
+            _fetch_remote(client, [url], False)
+        return
     opened = at.open()
     every = None if interval is None else parse_interval(interval)
     url = add_feed(
@@ -94,34 +85,42 @@ def feed_import(
     channel: ChannelOption = "items",
     allow_private: PrivateOption = False,
     *,
-    at: HomeOptions,
+    at: ServedOptions,
 ) -> None:
     """Subscribe to the feeds of a list; those that are subscribed already stay as they are.
 
     Example: xscl feed import subscriptions.opml --channel news
     """
     from xscl.catalog.subscriptions import import_outlines
+    from xscl.cli.remote_feeds import import_remote_feeds, refuse_own
     from xscl.ingest.opml import read_opml
 
-    opened = at.open()
+    client = at.client(only_home=True)
+    opened = None if client is not None else at.open()
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as fault:
         raise SourceError("XSCL_SOURCE_UNREADABLE", f"{file}: {fault.strerror}") from None
-    found = read_opml(data, source=file)
+    results: list[tuple[int, str, str, Exception | None]]
+    if opened is None:
+        assert client is not None
+        refuse_own({"import --allow-private": allow_private})
+        results = import_remote_feeds(client, data, channel)
+    else:
+        found = read_opml(data, source=file)
+        with shown_progress():
+            taken = import_outlines(
+                opened.catalog, found, now=now_micros(), channel=channel, allow_private=allow_private
+            )
+            results = [(outline.line, what, outline.url, error) for outline, what, error in taken]
     done = failed = 0
-    with shown_progress():
-        results = list(
-            import_outlines(opened.catalog, found, now=now_micros(), channel=channel, allow_private=allow_private)
-        )
-    for outline, what, error in results:
-        where = f"{file}:{outline.line}"
+    for line, what, url, error in results:
         if error is None:
             done += 1
-            say(f"{where}: {what} {outline.url}")
+            say(f"{file}:{line}: {what} {url}")
         else:
             failed += 1
-            complain(f"{where}: refused {outline.url}: {error}")
+            complain(f"{file}:{line}: refused {url}: {error}")
     say(f"{counted(done, 'feed')}, {failed:,} refused")
     exit_partly(done, failed)
 
@@ -133,7 +132,7 @@ def feed_list(
     folder: Annotated[str | None, typer.Option(help="Feeds in a folder of the list, and in those inside it.")] = None,
     health: Annotated[Health | None, typer.Option(help="Only feeds in this state.")] = None,
     *,
-    at: HomeOptions,
+    at: ServedOptions,
     printing: Printing,
 ) -> None:
     """List feeds, subscribed and read from files, with what became of them and what identifies their items.
@@ -142,9 +141,11 @@ def feed_list(
     """
     from xscl.answers.feed_listing import FEED_COLUMNS, FeedFilter, feed_rows, feed_summary
     from xscl.cli.next_steps import no_feeds
+    from xscl.cli.remote_feeds import remote_feed_rows
 
     wanted = FeedFilter(like, channel, folder, health)
-    rows = list(feed_rows(at.open().catalog, wanted))
+    client = at.client(only_home=True)
+    rows = remote_feed_rows(client, wanted) if client is not None else list(feed_rows(at.open().catalog, wanted))
     printed = printing.chosen()
     if printed is not Format.table:
         print_rows(rows, FEED_COLUMNS, printed)
@@ -162,7 +163,7 @@ def feed_list(
 @command(feed_app, "show")
 def feed_show(
     feed: Annotated[str, typer.Argument(metavar="URL", help="Its address, or a part of its address or title.")],
-    at: HomeOptions,
+    at: ServedOptions,
     printing: Printing,
 ) -> None:
     """Show a feed: all that is known of it, and its newest items.
@@ -173,9 +174,16 @@ def feed_show(
 
     from xscl.answers.feed_listing import one_listed
     from xscl.answers.item_listing import ItemFilter, item_rows
+    from xscl.cli.remote_feeds import remote_feed
 
-    opened = at.open()
-    row, identity = one_listed(opened.catalog, feed)
+    newest: list[dict[str, object]] = []
+    if (client := at.client(only_home=True)) is not None:
+        row, newest = remote_feed(client, feed)
+    else:
+        opened = at.open()
+        row, identity = one_listed(opened.catalog, feed)
+        if identity is not None:
+            newest = list(islice(item_rows(opened, ItemFilter(feed=identity)), _NEWEST))
     if printing.given:
         print_rows([row], [*row], printing.chosen())
         return
@@ -183,7 +191,7 @@ def feed_show(
     for name, value in row.items():
         if value is not None:
             show(f"{name:<{width}}  {value}")
-    if identity is not None and (newest := list(islice(item_rows(opened, ItemFilter(feed=identity)), _NEWEST))):
+    if newest:
         show("")
         put_items(newest)
 
@@ -204,11 +212,14 @@ def _short(row: dict[str, object]) -> dict[str, object]:
 def feed_fetch(
     urls: Annotated[list[str] | None, typer.Argument(metavar="[URL]…", help="Only these, also before time.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="All active feeds, also before time.")] = False,
-    wait: Annotated[str, typer.Option(help="How long to go on where hosts must be left alone in between.")] = "5 min",
+    wait: Annotated[
+        str | None,
+        typer.Option(help="How long to go on where hosts must be left alone in between.", show_default="5 min"),
+    ] = None,
     contact: ContactOption = None,
     allow_private: PrivateOption = False,
     *,
-    at: HomeOptions,
+    at: ServedOptions,
 ) -> None:
     """Ask the feeds that are due, and take in what is new; 'xscl run' processes it.
 
@@ -219,9 +230,14 @@ def feed_fetch(
     xscl feed fetch https://example.org/news.xml
     """
     from xscl.base.durations import parse_duration
+    from xscl.cli.remote_feeds import refuse_own
 
+    if (client := at.client(only_home=True)) is not None:
+        refuse_own({"fetch --contact": contact, "fetch --allow-private": allow_private, "fetch --wait": wait})
+        _fetch_remote(client, urls or None, all_)
+        return
     try:
-        patience = parse_duration(wait) / 1e6
+        patience = parse_duration(wait or "5 min") / 1e6
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--wait") from None
     settings = poll_settings(contact, allow_private=allow_private, patience_s=patience)
@@ -229,48 +245,23 @@ def feed_fetch(
 
 
 def _fetch(home: Home, urls: list[str] | None, everything: bool, settings: PollSettings) -> None:
+    from xscl.answers.feed_listing import feed_rows
     from xscl.intake.polling import poll
 
     if settings.contact is None:
         say("note: requests say nothing of who sends them; give --contact or XSCL_CONTACT (an address of web or mail)")
     with shown_progress():
         report = poll(home, urls=urls, everything=everything, settings=settings)
-    report_poll(report)
-    for url, status in _resting(home, urls):
-        say(f"note: {url} is {status} and was not asked; xscl feed set {url} --resume")
-    exit_partly(report.feeds - len(report.problems), len(report.problems))
+    tell_fetched(report, urls, () if urls is None else feed_rows(home.catalog))
 
 
-def _resting(home: Home, urls: list[str] | None) -> list[tuple[str, str]]:
-    """Address and status of those that were named and are not polled."""
-    from xscl.answers.feed_listing import feed_rows
-    from xscl.ingest.addresses import normal_url
+def _fetch_remote(client: Client, urls: list[str] | None, everything: bool) -> None:
+    """Have a service ask feeds."""
+    from xscl.answers.feed_listing import FeedFilter
+    from xscl.cli.remote_feeds import fetch_remote_feeds, remote_feed_rows
 
-    if urls is None:
-        return []
-    found = ((str(row["feed"]), str(row["status"])) for row in feed_rows(home.catalog))
-    named = {*urls, *map(normal_url, urls)}
-    return [(url, status) for url, status in found if url in named and status in ("paused", "stopped")]
-
-
-def report_poll(report: PollReport, *, only_news: bool = False) -> None:
-    """Say what a pass did; with ``only_news`` nothing where nothing was due."""
-    for url, problem in report.problems:
-        complain(problem if url in problem else f"{url}: {problem}")
-    if only_news and not report.feeds:
-        return
-    statuses = ", ".join(f"{count} × {status}" for status, count in sorted(report.statuses.items()))
-    parts = [
-        f"{counted(report.feeds, 'feed')} asked with {counted(report.requests, 'request')}"
-        + (f" ({statuses})" if statuses else ""),
-        counted(report.received, "byte"),
-        f"{counted(report.events, 'event')} taken",
-        *([f"of them {counted(report.versions, 'new version')}"] if report.versions else []),
-        *([f"{report.rejected} rejected"] if report.rejected else []),
-        *([f"{counted(report.left, 'feed')} left for later"] if report.left else []),
-        f"{report.seconds:.1f} s",
-    ]
-    say(", ".join(parts))
+    report = fetch_remote_feeds(client, urls, everything)
+    tell_fetched(report, urls, () if urls is None else remote_feed_rows(client, FeedFilter()))
 
 
 @command(feed_app, "set")
@@ -285,16 +276,24 @@ def feed_set(
         bool | None, typer.Option("--allow-private/--no-private", help="Whether its host may be on a private network.")
     ] = None,
     *,
-    at: HomeOptions,
+    at: ServedOptions,
 ) -> None:
     """Change a subscription.
 
     Example: xscl feed set https://example.org/news.xml --interval '2 h'
     """
     from xscl.catalog.subscriptions import set_feed
+    from xscl.cli.remote_feeds import refuse_own, set_remote_feed
 
     if pause and resume:
         raise typer.BadParameter("--pause and --resume exclude each other")
+    status = "paused" if pause else "active" if resume else None
+    if (client := at.client(only_home=True)) is not None:
+        refuse_own({"set --allow-private": allow_private is not None})
+        values = {"channel": channel, "interval": interval, "folder": folder, "status": status}
+        set_remote_feed(client, url, values)
+        say(f"feed {url}")
+        return
     set_feed(
         at.open().catalog,
         url,
@@ -302,21 +301,25 @@ def feed_set(
         channel=channel,
         interval=interval,
         folder=folder,
-        status="paused" if pause else "active" if resume else None,
+        status=status,
         allow_private=allow_private,
     )
     say(f"feed {url}")
 
 
 @command(feed_app, "drop")
-def feed_drop(url: str, at: HomeOptions) -> None:
+def feed_drop(url: str, at: ServedOptions) -> None:
     """End a subscription; its items stay.
 
     Example: xscl feed drop https://example.org/news.xml
     """
     from xscl.catalog.subscriptions import drop_feed
+    from xscl.cli.remote_feeds import drop_remote_feed
 
-    drop_feed(at.open().catalog, url)
+    if (client := at.client(only_home=True)) is not None:
+        drop_remote_feed(client, url)
+    else:
+        drop_feed(at.open().catalog, url)
     say(f"dropped {url}")
 
 
@@ -324,16 +327,18 @@ def feed_drop(url: str, at: HomeOptions) -> None:
 def feed_export(
     file: Annotated[str, typer.Argument(help="Where to write; '-' is stdout.")] = "-",
     *,
-    at: HomeOptions,
+    at: ServedOptions,
 ) -> None:
     """Write the subscriptions as a list in OPML 2.0, which 'xscl feed import' takes.
 
     Example: xscl feed export subscriptions.opml
     """
     from xscl.catalog.subscriptions import outlines
+    from xscl.cli.remote_feeds import remote_opml
     from xscl.ingest.opml import write_opml
 
-    data = write_opml(outlines(at.open().catalog))
+    client = at.client(only_home=True)
+    data = remote_opml(client) if client is not None else write_opml(outlines(at.open().catalog))
     if file == "-":
         give_bytes(data)
         return

@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
@@ -41,7 +42,8 @@ from xscl.cli.signals import interrupted_by_ctrl_c
 if TYPE_CHECKING:
     from xscl.cli.client import Client
     from xscl.ingest.reading import Reading
-    from xscl.intake.intake import Intake, IntakeReport
+    from xscl.intake.inputs import Taker
+    from xscl.intake.intake import IntakeReport
     from xscl.store.home import Home
 
 __all__ = ["eval_", "ingest"]
@@ -84,23 +86,30 @@ def ingest(
     xscl ingest readings.csv --channel readings --id seq --ts time --null NA
     xscl ingest events.ndjson --url http://127.0.0.1:8080
     """
+    from xscl.base.system_errors import PASSES
+    from xscl.cli.following import AWAY, FollowedService
     from xscl.ingest.sources import read_paths
     from xscl.intake.inputs import take_sql_table
-    from xscl.intake.intake import Intake, IntakeReport
+    from xscl.intake.intake import Intake
     from xscl.intake.where import take_files
     from xscl.spark.session import start_session
 
     reading, session = options.reading(channel), on.session()
     if table is None:
         _refuse_urls(paths)
-    given = {"--follow": follow, "--table": table is not None, "--strict": strict}
-    only = [name for name, is_given in given.items() if is_given]
     own_limits = (options.max_bytes, options.max_nodes) != (DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES)
-    only_home = bool(only) or own_limits or work.where != "auto" or on.are_given or not _are_small(paths)
+    only_home = follow or strict or table is not None or own_limits
+    only_home = only_home or work.where != "auto" or on.are_given or not _are_small(paths)
     if (client := at.client(only_home=only_home)) is not None:
-        if only:
-            raise needs_home(f"ingest {only[0]}")
-        _exit_as(_push(client, at, paths, reading))
+        if table is not None:
+            raise needs_home("ingest --table", "how far a table was read stands in the catalogue of the home")
+        if strict:
+            raise needs_home("ingest --strict", "'xscl serve --strict' says for all whether channels have to be there")
+        reading = replace(reading, keeps_feeds=not client.is_found)
+        if follow:
+            _follow(FollowedService(client, reading.limits), paths, reading, every, AWAY)
+        else:
+            _exit_as(_push(client, at, paths, reading))
         return
     opened = at.open()
     intake = Intake(opened, strict=strict, limits=reading.limits)
@@ -122,13 +131,7 @@ def ingest(
         )
         report_intake(report)
     else:
-        report = IntakeReport()
-        try:
-            with interrupted_by_ctrl_c():
-                _follow(intake, paths, reading, every, report)
-        except KeyboardInterrupt:
-            say("stopped; in all:")
-            say(intake_summary(report))
+        report = _follow(intake, paths, reading, every, PASSES)
     _exit_as(report)
 
 
@@ -181,17 +184,32 @@ def _refuse_urls(paths: Sequence[str]) -> None:
         )
 
 
-def _follow(intake: Intake, paths: Sequence[str], reading: Reading, every: str, report: IntakeReport) -> NoReturn:
-    """Take in without end what is added, also after what passes by itself; ``report`` is what was taken in."""
+def _follow(taker: Taker, paths: Sequence[str], reading: Reading, every: str, passes: frozenset[str]) -> IntakeReport:
+    """Take in what is added until Ctrl-C, also after faults that pass by themselves; return what was taken in all."""
+    from xscl.intake.intake import IntakeReport
+
+    report = IntakeReport()
+    try:
+        with interrupted_by_ctrl_c():
+            _follow_on(taker, paths, reading, every, passes, report)
+    except KeyboardInterrupt:
+        say("stopped; in all:")
+        say(intake_summary(report))
+    return report
+
+
+def _follow_on(
+    taker: Taker, paths: Sequence[str], reading: Reading, every: str, passes: frozenset[str], report: IntakeReport
+) -> NoReturn:
     from xscl.base.system_errors import Patience
     from xscl.intake.inputs import follow_paths
     from xscl.intake.intake import IntakeReport
 
-    patience = Patience(complain)
+    patience = Patience(complain, passes=passes)
     while True:
         try:
             # What was committed is not read again.
-            for part in follow_paths(intake, paths, reading, every=every):
+            for part in follow_paths(taker, paths, reading, every=every):
                 patience.went_well()
                 report.add(part)
                 if part != IntakeReport():

@@ -78,11 +78,11 @@ def held_by_databases(number: int | None) -> int | None:
     return number
 
 
-def needs_home(doing: str) -> EngineError:
+def needs_home(doing: str, why: str | None = None) -> EngineError:
     """Return the refusal of something that no service does for a command."""
     return EngineError(
         "XSCL_NEEDS_HOME",
-        f"{doing} works on a home; no service does it for the command line",
+        f"{doing} works on a home; {why or 'no service does it for the command line'}",
         hint="leave --url out, or name the home by --home",
     )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+import socket
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -14,7 +15,20 @@ from xscl.base.safe_xml import DEFAULT_LIMITS, Limits
 from xscl.base.types import Event, format_time, is_name, to_micros
 from xscl.catalog.records import ChannelInfo
 from xscl.cli.client import Client, quoted
-from xscl.ingest.records import Drop, Flush, Heartbeat, Noted, Record, Register, Rejected, RowTable, rejected
+from xscl.ingest.records import (
+    Control,
+    Drop,
+    FeedDocument,
+    Flush,
+    Heartbeat,
+    Noted,
+    Position,
+    Record,
+    Register,
+    Rejected,
+    RowTable,
+    rejected,
+)
 from xscl.intake.checks import check_channel_name, checked_event
 from xscl.intake.report import IntakeReport
 from xscl.intake.row_batch import fixed_schema, read_batch, settle
@@ -27,6 +41,8 @@ __all__ = ["Pusher"]
 _LINES, _BYTES = 1_000, 1024 * 1024
 """Lines and bytes of a request, unless a single event has more; of more refusals an answer does not tell."""
 _ENCODING = re.compile(rb"""\s*<\?xml[^>]*\sencoding\s*=\s*["'](?!utf-8["'])""", re.IGNORECASE)
+_OF_CONTENT = frozenset({"XSCL_BODY_LIMIT", "XSCL_DOCUMENT_LIMIT", "XSCL_MALFORMED_DOCUMENT", "XSCL_NOT_A_FEED"})
+"""Conditions of a feed that no service takes; other conditions are of the call."""
 _OF_JSON = frozenset({"string", "bigint", "double", "boolean", None})
 """Types that a channel finds by itself in the values of its first rows."""
 _LINE_TYPE = {"content-type": "application/x-ndjson"}
@@ -45,8 +61,14 @@ class _Part:
 class Pusher:
     """Takes records as an intake does, and has a service take them."""
 
-    def __init__(self, client: Client, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self, client: Client, limits: Limits = DEFAULT_LIMITS, keep: Callable[[Position], None] | None = None
+    ) -> None:
+        """``keep`` is called with each position once all before it is taken."""
         self.report = IntakeReport()
+        self._keep = keep or (lambda position: None)
+        self._machine = "" if client.is_here else f"{socket.gethostname()}:"
+        """Begins the places that stand for ids: other machines have files of the same names."""
         self._client = client
         self._limits = limits
         self._parts: dict[str, _Part] = {}
@@ -61,8 +83,11 @@ class Pusher:
             case RowTable(position=None):
                 for part in row_chunks(record):
                     self._take_rows(part)
-            case Register() | Drop() | Flush() if self._client.is_found:
+            case Register() | Drop() | Flush() | FeedDocument() if self._client.is_found:
                 return False
+            case FeedDocument(content=bytes(content)):
+                self.send()
+                self._take_feed(record, content)
             case Register(owner=None) | Drop():
                 self.send()
                 self._act(record)
@@ -71,19 +96,22 @@ class Pusher:
                 self._beat(record)
             case Flush():
                 self.report.note_input(f"{record.source}: a service ends its batches by itself, flush means nothing")
+            case Position():
+                self.send()
+                self._keep(record)
             case Rejected():
                 self.report.note(record)
             case Noted():
                 self.report.note_input(f"{record.source}: {record.text}")
             case _:
                 return False
+        if isinstance(record, Control) and record.position is not None:
+            self._keep(record.position)
         return True
 
     def refuse(self, record: Record) -> None:
         """Refuse a record that no call takes."""
-        told = "a feed is taken in by a home: 'xscl feed add' subscribes to it, --whole takes it as one document"
-        if isinstance(record, Register):
-            told = "a service registers queries for the holder of the token, and for no other owner"
+        told = "a service registers queries for the holder of the token, and for no other owner"
         self.report.note(Rejected(str(getattr(record, "source", "")), "XSCL_NEEDS_HOME", told))
 
     def send(self) -> None:
@@ -96,7 +124,7 @@ class Pusher:
     def _take_event(self, event: Event) -> None:
         try:
             check_channel_name(event.channel)
-            line = _line_of(event, self._limits)
+            line = _line_of(event, self._limits, self._machine)
         except XsclError as error:
             self.report.note(rejected(event.source or "", error, event.channel))
             return
@@ -135,6 +163,24 @@ class Pusher:
             source = part.sources[line - 1] if line and line <= len(part.sources) else ""
             self.report.note(Rejected(source, problem["condition"], problem["message"], channel))
 
+    def _take_feed(self, feed: FeedDocument, content: bytes) -> None:
+        path = f"/v1/channels/{quoted(feed.channel)}/feed"
+        params = {"source": f"{self._machine}{feed.source}"}
+        try:
+            told = self._client.call_patiently("POST", path, params=params, content=content)
+        except XsclError as error:
+            if error.condition not in _OF_CONTENT:
+                raise
+            self.report.note(rejected(feed.source, error, feed.channel))
+            return
+        self.report.taken += told["taken"]
+        self.report.versions += told["versions"]
+        self.report.duplicates += told["known"]
+        if told["flaw"] is not None:
+            self.report.note_flaw(f"{feed.source}: {told['flaw']}")
+        for problem in told["rejected"]:
+            self.report.note(Rejected(feed.source, problem["condition"], problem["message"], feed.channel))
+
     # -- rows --------------------------------------------------------------------------------------------------
 
     def _take_rows(self, table: RowTable) -> None:
@@ -146,7 +192,8 @@ class Pusher:
             check_channel_name(table.channel)
             channel = self._row_channel(table)
             batch, refusals = read_batch(table, channel, self._limits)
-            batch, others = settle(table, batch, self._limits)
+            named = replace(table, source=f"{self._machine}{table.source}")
+            batch, others = settle(named, batch, self._limits)
         except XsclError as error:
             self._refuse_rows(table, error)
             return
@@ -227,8 +274,8 @@ class Pusher:
             self.report.note(rejected(record.source, error))
 
 
-def _line_of(event: Event, limits: Limits) -> dict[str, object]:
-    """Return an event as a line; a row without an id has the one that a home would give it.
+def _line_of(event: Event, limits: Limits, machine: str) -> dict[str, object]:
+    """Return an event as a line; a row without an id has the one that a home would give it, behind ``machine``.
 
     Raises:
         DocumentError: the time is none, or the document is in another encoding and not well-formed.
@@ -241,6 +288,8 @@ def _line_of(event: Event, limits: Limits) -> dict[str, object]:
         checked = checked_event(event, None)
         # Whatever is wrong with it the service says.
         id_ = event.id if isinstance(checked, Rejected) else checked.id
+        if event.id is None and id_ == event.source:
+            id_ = f"{machine}{id_}"
         return _line(id_, ts) | {"row": event.row}
     assert event.xml is not None
     return _line(event.id, ts) | {"xml": _text(event.xml, limits)}

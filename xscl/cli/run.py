@@ -15,7 +15,6 @@ from xscl.base.settings import DEFAULT_BATCH_DOCS
 from xscl.base.shown import counted
 from xscl.base.terminal import give, show
 from xscl.catalog.intake_order import read_last_places
-from xscl.cli.feeds import ContactOption, poll_settings, report_poll
 from xscl.cli.options import (
     BatchDocsOption,
     HomeOptions,
@@ -28,6 +27,7 @@ from xscl.cli.options import (
     report_losses,
     say,
 )
+from xscl.cli.polls import ContactOption, poll_settings, report_poll
 from xscl.cli.printing import Format, print_rows
 from xscl.cli.progress import shown_progress
 from xscl.cli.signals import ended_by_signals

@@ -9,8 +9,8 @@ import typer
 from xscl.base.terminal import show, tell
 from xscl.base.types import format_time, now_micros
 from xscl.cli.commands import command
-from xscl.cli.feeds import ContactOption
 from xscl.cli.options import HomeOptions, Output, Printing, SparkOptions, StrictOption, WorkOptions, say
+from xscl.cli.polls import ContactOption
 from xscl.cli.printing import print_rows
 
 __all__ = ["serve", "token_app"]

@@ -7,12 +7,13 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 from xscl.base.durations import parse_duration
 from xscl.base.errors import EngineError, SourceError
 from xscl.base.failpoints import step
 from xscl.base.types import Event
-from xscl.catalog.source_offsets import position_of, positions_in
+from xscl.catalog.source_offsets import position_of
 from xscl.ingest.event_file import event_of
 from xscl.ingest.following import Follower, source_name
 from xscl.ingest.reading import Reading
@@ -34,7 +35,18 @@ from xscl.intake.data_frames import arrow_table
 from xscl.intake.intake import Intake, IntakeReport
 from xscl.intake.row_columns import check_columns
 
-__all__ = ["follow_paths", "paths_in", "records_of", "take_sql_table"]
+__all__ = ["Taker", "follow_paths", "paths_in", "records_of", "take_sql_table"]
+
+
+class Taker(Protocol):
+    """Taker of records that are followed, which keeps how far they go: a home, or a service from afar."""
+
+    def take(self, records: Iterable[Record], /) -> IntakeReport:
+        """Take records in their order, with the positions among them."""
+
+    def positions(self, start: str, /) -> Mapping[str, str]:
+        """Return the positions that are kept of inputs whose names start with a text."""
+
 
 _AT_ONCE = 20_000
 """Records for one report."""
@@ -97,15 +109,13 @@ def take_sql_table(intake: Intake, url: str, table: str, *, key: str, reading: R
     return intake.take(read_sql_table(url, table, key=key, channel=channel, position=position, reading=reading))
 
 
-def follow_paths(
-    intake: Intake, paths: Sequence[str | Path], reading: Reading, *, every: str
-) -> Iterator[IntakeReport]:
+def follow_paths(taker: Taker, paths: Sequence[str | Path], reading: Reading, *, every: str) -> Iterator[IntakeReport]:
     """Take in what is there, then what is added, without end.
 
     There is a report for some thousand records at most, and an empty one behind each look.
 
     Args:
-        intake: where to.
+        taker: where to.
         paths: files and directories.
         reading: options of reading.
         every: time between two looks.
@@ -120,19 +130,18 @@ def follow_paths(
     if any(str(path) == "-" for path in paths):
         raise EngineError("XSCL_BAD_OPTION", "standard input is read until it ends without being followed")
     known: dict[str, str] = {}
-    with intake.catalog.read() as connection:
-        for path in paths:
-            known |= positions_in(connection, source_name(path))
+    for path in paths:
+        known |= taker.positions(source_name(path))
     follower = Follower([Path(path) for path in paths], reading, known, every_s=pause)
-    return _looks(intake, follower, pause)
+    return _looks(taker, follower, pause)
 
 
-def _looks(intake: Intake, follower: Follower, pause: float) -> Iterator[IntakeReport]:
+def _looks(taker: Taker, follower: Follower, pause: float) -> Iterator[IntakeReport]:
     while True:
         began = time.monotonic()
         records = follower.look()
         for first in records:
-            report = intake.take(itertools.chain([first], itertools.islice(records, _AT_ONCE - 1)))
+            report = taker.take(itertools.chain([first], itertools.islice(records, _AT_ONCE - 1)))
             step("follow.taken")
             yield report
         yield IntakeReport()

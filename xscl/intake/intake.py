@@ -19,7 +19,7 @@ from xscl.base.system_errors import FAULTS, named_file_faults
 from xscl.base.types import Event, now_micros
 from xscl.catalog.intake_order import add_flush, take_places
 from xscl.catalog.late import note_rejected
-from xscl.catalog.source_offsets import put_positions
+from xscl.catalog.source_offsets import positions_in, put_positions
 from xscl.ingest.records import (
     Control,
     Drop,
@@ -62,6 +62,11 @@ class Intake:
         self.home = home
         self.catalog = home.catalog
         self.terms = Terms(home, Registry(home.catalog), now, strict, limits)
+
+    def positions(self, start: str) -> dict[str, str]:
+        """Return the positions that are kept of inputs whose names start with a text."""
+        with self.catalog.read() as connection:
+            return positions_in(connection, start)
 
     def take(self, records: Iterable[Record]) -> IntakeReport:
         """Take records in their order; everything that can be taken is."""

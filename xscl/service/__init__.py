@@ -23,7 +23,8 @@
 * ``matches_api``: Calls that list matches, and streams of them as they are committed
 * ``listing_api``: Calls for the command line: matches with all options of a listing and with documents, and texts about
   queries
-* ``home_api``: Calls about what the home holds: channels, feeds, templates, batches and figures
+* ``subscriptions_api``: Calls about feeds: subscriptions, asking feeds, and feeds pushed as they were published
+* ``home_api``: Calls about what the home holds: channels, templates, batches and figures
 * ``sql_api``: The call that reads the home's relations with SQL
 * ``feeds_api``: Calls that give a query's matches as feeds that others subscribe to
 * ``deliveries_api``: Calls about webhooks: listing, adding and ending deliveries, and sending again

@@ -20,6 +20,7 @@ from xscl.service import (
     matches_api,
     queries_api,
     sql_api,
+    subscriptions_api,
 )
 from xscl.service.access import OPEN_PATHS, Gate
 from xscl.service.calls import Problem
@@ -33,6 +34,7 @@ _ROUTERS = (
     queries_api.router,
     listing_api.router,
     matches_api.router,
+    subscriptions_api.router,
     home_api.router,
     sql_api.router,
     feeds_api.router,

@@ -28,12 +28,13 @@ from xscl.ingest.event_file import read_event_lines
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Noted, Record, Rejected, rejected
 from xscl.intake.pushes import Pushed
+from xscl.intake.report import IntakeReport
 from xscl.service.access import needs
 from xscl.service.calls import Body, Name, Running, Writer, problems
 from xscl.service.problems import Refused
 from xscl.service.runtime import Service
 
-__all__ = ["DocumentRoute", "router"]
+__all__ = ["DocumentRoute", "Taken", "plain_body", "router", "taken_in"]
 
 router = APIRouter(tags=["events"])
 
@@ -129,10 +130,7 @@ async def push(
     get one made of the Idempotency-Key and their line, so a push that is repeated with its key adds nothing.
     """
     kind = _kind(request.headers)
-    packed = request.headers.get("content-encoding", "identity")
-    if packed != "identity":
-        raise Refused(415, "XSCL_MEDIA_TYPE", f"the body is packed ({packed})", hint="send it as it is")
-    body = await request.body()
+    body = await plain_body(request)
     # Names what the push brought, in ids of rows and in the relation ``rejected``.
     source = _new_name()
     if idempotency_key is not None:
@@ -158,6 +156,18 @@ async def push(
 
 
 _ROUTE = router.routes[-1]
+
+
+async def plain_body(request: Request) -> bytes:
+    """Read a body that is not packed.
+
+    Raises:
+        Refused: ``XSCL_MEDIA_TYPE``.
+    """
+    packed = request.headers.get("content-encoding", "identity")
+    if packed != "identity":
+        raise Refused(415, "XSCL_MEDIA_TYPE", f"the body is packed ({packed})", hint="send it as it is")
+    return await request.body()
 
 
 class DocumentRoute(Route):
@@ -289,11 +299,17 @@ def _take_csv(service: Service, body: bytes, reading: Reading, channel: str, sou
 
     service.admit()
     report = service.intake.take(records())
+    first = report.problems[0] if report.problems else None
+    if first is not None and first.source == source and not report.taken and not report.duplicates + report.shared:
+        _count(service, 0, 0, report.rejected)
+        raise Refused(422, first.condition, first.message)
+    return taken_in(service, report)
+
+
+def taken_in(service: Service, report: IntakeReport) -> Taken:
+    """Return the outcome of a push that the intake took in; batches learn of it."""
     known = report.duplicates + report.shared
     _count(service, report.taken, known, report.rejected)
-    first = report.problems[0] if report.problems else None
-    if first is not None and first.source == source and not report.taken and not known:
-        raise Refused(422, first.condition, first.message)
     place = service.home.catalog.ask(read_last_places)[1]
     service.took(place)
     return _answer(report.taken, known, report.problems, report.rejected, place)
