@@ -168,16 +168,70 @@ def test_health(served: Running) -> None:
 def test_calls_that_do_not_exist(client: httpx2.Client, path: str) -> None:
     found = client.get(path)
     assert (found.status_code, found.json()["type"]) == (404, "urn:xscl:problem:XSCL_NO_SUCH_CALL")
+    assert "/openapi.json" in found.json()["hint"]
+
+
+def test_the_nearest_call_is_named(client: httpx2.Client) -> None:
+    assert "'/v1/queries'" in client.get("/v1/query").json()["hint"]
 
 
 def test_methods_that_do_not_exist(client: httpx2.Client) -> None:
     found = client.put("/v1/queries")
     assert (found.status_code, found.json()["type"]) == (405, "urn:xscl:problem:XSCL_BAD_METHOD")
-    assert found.headers["allow"]
+    assert found.headers["allow"] == "GET, POST" and "GET, POST" in found.json()["hint"]
+
+
+def test_parameters_that_no_call_knows(client: httpx2.Client) -> None:
+    """Each call that is described is asked with one, and one more that stands twice."""
+    asked = 0
+    for path, calls in client.get("/openapi.json").json()["paths"].items():
+        for method, call in calls.items():
+            if not path.startswith("/v1/"):
+                continue
+            asked += 1
+            where = re.sub(r"\{\w+\}", "x", path)
+            found = client.request(method, where, params={"limitt": "1"})
+            assert (found.status_code, found.json()["type"]) == (422, "urn:xscl:problem:XSCL_UNKNOWN_PARAMETER"), path
+            assert "422" in call["responses"]
+            single = [each["name"] for each in call.get("parameters", ()) if each["in"] == "query"]
+            if single and single != ["by", "agg"]:
+                found = client.request(method, f"{where}?{single[0]}=1&{single[0]}=1")
+                assert found.json()["type"].endswith(("UNKNOWN_PARAMETER", "MEDIA_TYPE")), path
+    assert asked > 35
+    assert "did you mean 'limit'? the call takes after" in client.get("/v1/queries?limitt=1").json()["hint"]
+    assert client.get("/v1/matches/count", params={"query": "none", "by": ["a", "b"]}).status_code == 404
+
+
+def test_types_of_bodies(client: httpx2.Client) -> None:
+    for path, named in (("/v1/queries", "application/json"), ("/v1/feeds/import", "text/x-opml")):
+        for kind in ("application/x-www-form-urlencoded", ""):
+            found = client.post(path, content='{"text": "S//a"}', headers={"content-type": kind})
+            assert (found.status_code, found.json()["type"]) == (415, "urn:xscl:problem:XSCL_MEDIA_TYPE")
+            assert f"Content-Type: {named}" in found.json()["hint"]
+    found = client.post(
+        "/v1/queries/validate", content='{"text": "S//a"}', headers={"content-type": "application/x+json"}
+    )
+    assert found.status_code == 200
 
 
 @pytest.mark.parametrize(
-    "body", ["", "{", "[]", '{"name": 1}', '{"text": ""}', '{"text": "\\ud800"}', '{"name": "n", "text": null}']
+    ("body", "place"),
+    [
+        ('{"name": 1,\n "text" x}', (2, 9)),
+        ("{", (1, 2)),
+        (b'{"name": "\xff"}', (None, None)),
+        ("[" * 100_000, (None, None)),
+    ],
+)
+def test_bodies_that_are_no_json(client: httpx2.Client, body: str | bytes, place: tuple[int | None, ...]) -> None:
+    found = client.post("/v1/queries", content=body, headers={"content-type": "application/json"})
+    told = found.json()
+    assert (found.status_code, told["type"]) == (400, "urn:xscl:problem:XSCL_BAD_JSON")
+    assert (told.get("line"), told.get("column")) == place and told["hint"]
+
+
+@pytest.mark.parametrize(
+    "body", ["", "[]", '{"name": 1}', '{"text": ""}', '{"text": "\\ud800"}', '{"name": "n", "text": null}']
 )
 def test_bodies_that_do_not_fit(client: httpx2.Client, body: str) -> None:
     found = client.post("/v1/queries", content=body, headers={"content-type": "application/json"})

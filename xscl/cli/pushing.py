@@ -165,9 +165,15 @@ class Pusher:
 
     def _take_feed(self, feed: FeedDocument, content: bytes) -> None:
         path = f"/v1/channels/{quoted(feed.channel)}/feed"
-        params = {"source": f"{self._machine}{feed.source}"}
+        kind = "application/feed+json" if content.lstrip().startswith(b"{") else "application/rss+xml"
         try:
-            told = self._client.call_patiently("POST", path, params=params, content=content)
+            told = self._client.call_patiently(
+                "POST",
+                path,
+                params={"source": f"{self._machine}{feed.source}"},
+                content=content,
+                headers={"content-type": kind},
+            )
         except XsclError as error:
             if error.condition not in _OF_CONTENT:
                 raise

@@ -18,6 +18,8 @@
   terminal
 * ``access``: The gate in front of all calls: who asks, from where, how often, and with how large a body
 * ``calls``: Parts that all calls share: the service, the scopes, and the problems that their descriptions name
+* ``request_checks``: Checks of requests against the description of their call: parameters that it knows, and types of
+  its body
 * ``events_api``: Calls that push events
 * ``queries_api``: Calls that register, list, explain and drop queries
 * ``matches_api``: Calls that list matches, and streams of them as they are committed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from xscl import __version__
@@ -25,11 +25,12 @@ from xscl.service import (
 from xscl.service.access import OPEN_PATHS, Gate
 from xscl.service.calls import Problem
 from xscl.service.problems import add_handlers
+from xscl.service.request_checks import check_request
 from xscl.service.runtime import Service
 
 __all__ = ["make_app"]
 
-_ROUTERS = (
+_CALLS = (
     events_api.router,
     queries_api.router,
     listing_api.router,
@@ -37,8 +38,11 @@ _ROUTERS = (
     subscriptions_api.router,
     home_api.router,
     sql_api.router,
-    feeds_api.router,
     deliveries_api.router,
+)
+"""Calls below ``/v1``."""
+_ROUTERS = (
+    feeds_api.router,
     health_api.router,
     console.router,
 )
@@ -67,9 +71,12 @@ def make_app(service: Service, log: Callable[[str], None]) -> FastAPI:
         separate_input_output_schemas=False,
     )
     app.state.service = service
+    app.state.described_calls = {}
     app.add_middleware(Gate, service=service, log=log)
     add_handlers(app)
     app.router.routes.append(events_api.DocumentRoute())
+    for router in _CALLS:
+        app.include_router(router, dependencies=[Depends(check_request)])
     for router in _ROUTERS:
         app.include_router(router)
     _complete_description(app)

@@ -12,7 +12,7 @@ from xscl.service.access import needs
 from xscl.service.problems import PROBLEM_TYPE
 from xscl.service.runtime import Service
 
-__all__ = ["Admin", "Body", "Limit", "Name", "Problem", "Reader", "Running", "Writer", "problems"]
+__all__ = ["BODY", "Admin", "Body", "Limit", "Name", "Problem", "Reader", "Running", "Writer", "problems"]
 
 
 async def _service(request: Request) -> Service:
@@ -51,7 +51,9 @@ class Problem(BaseModel):
     caret: str | None = Field(None, description="The line of the text, and a caret under the place.")
 
 
-_ALWAYS = (401, 403, 429, 503)
+BODY = (400, 413, 415)
+"""Statuses of refusals of calls that have a body."""
+_ALWAYS = (401, 403, 422, 429, 503)
 _TOLD = {
     400: "An option is not understood.",
     401: "The token is missing, unknown or revoked.",

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from xscl.answers.deliveries import add_webhook, delivery_lags, delivery_rows, send_again
 from xscl.catalog.deliveries import drop_delivery
-from xscl.service.calls import Admin, Body, Name, Running, problems
+from xscl.service.calls import BODY, Admin, Body, Name, Running, problems
 
 __all__ = ["router"]
 
@@ -49,7 +49,7 @@ def deliveries(service: Running, holder: Admin) -> dict[str, list[dict[str, Any]
     return {"deliveries": [{**row, "lag": lags[str(row["delivery"])].batches} for row in delivery_rows(service.home)]}
 
 
-@router.post("", status_code=201, response_model=AddedDelivery, responses=problems(400, 404, 409, 413, 422))
+@router.post("", status_code=201, response_model=AddedDelivery, responses=problems(*BODY, 404, 409))
 def add(new: NewDelivery, service: Running, holder: Admin) -> AddedDelivery:
     """Add a webhook; folders and private addresses are given at the command line of the service's machine."""
     secret = add_webhook(service.home, new.name, new.query, new.url, after=new.after)
@@ -57,14 +57,14 @@ def add(new: NewDelivery, service: Running, holder: Admin) -> AddedDelivery:
     return AddedDelivery(name=new.name, secret=secret)
 
 
-@router.delete("/{name}", status_code=204, responses=problems(404, 422))
+@router.delete("/{name}", status_code=204, responses=problems(404))
 def drop(name: Name, service: Running, holder: Admin) -> None:
     """End a delivery."""
     with service.home.catalog.begin() as connection:
         drop_delivery(connection, name)
 
 
-@router.post("/{name}/replay", responses=problems(400, 404, 413, 422))
+@router.post("/{name}/replay", responses=problems(*BODY, 404))
 def replay(name: Name, wanted: Replay, service: Running, holder: Admin) -> dict[str, int | str]:
     """Send again what was given up, or all matches behind a cursor."""
     told = send_again(service.home, name, wanted.after)

@@ -30,8 +30,9 @@ from xscl.ingest.records import Noted, Record, Rejected, rejected
 from xscl.intake.pushes import Pushed
 from xscl.intake.report import IntakeReport
 from xscl.service.access import needs
-from xscl.service.calls import Body, Name, Running, Writer, problems
+from xscl.service.calls import BODY, Body, Name, Running, Writer, problems
 from xscl.service.problems import Refused
+from xscl.service.request_checks import check_type, media_type
 from xscl.service.runtime import Service
 
 __all__ = ["DocumentRoute", "Taken", "plain_body", "router", "taken_in"]
@@ -96,7 +97,7 @@ class Place(BaseModel):
     place: int
 
 
-@router.post("/v1/channels/{channel}/heartbeat", status_code=202, responses=problems(400, 404, 422))
+@router.post("/v1/channels/{channel}/heartbeat", status_code=202, responses=problems(*BODY, 404))
 def heartbeat(beat: Beat, channel: Name, service: Running, holder: Writer) -> Place:
     """Say that all events of a channel up to a time are in: later ones of that time and before it are late."""
     place = service.engine.heartbeat(channel, beat.ts, strict=service.settings.strict)
@@ -108,7 +109,7 @@ def heartbeat(beat: Beat, channel: Name, service: Running, holder: Writer) -> Pl
     _PATH,
     status_code=202,
     response_model=Taken,
-    responses=problems(400, 413, 415, 422),
+    responses=problems(*BODY),
     openapi_extra={"requestBody": _BODIES},
 )
 async def push(
@@ -129,7 +130,9 @@ async def push(
     The answer comes once the events are kept.  Documents without an id get one made of their content; rows without one
     get one made of the Idempotency-Key and their line, so a push that is repeated with its key adds nothing.
     """
-    kind = _kind(request.headers)
+    kind = media_type(request.headers)
+    if not _is_xml(kind):
+        check_type(request, (*_XML, *_LINES, _CSV))
     body = await plain_body(request)
     # Names what the push brought, in ids of rows and in the relation ``rejected``.
     source = _new_name()
@@ -145,14 +148,7 @@ async def push(
         else:
             records = await run_in_threadpool(_event_lines, body, channel, source)
         return _taken(await _pushed(service, records, len(body)))
-    if kind == _CSV:
-        return await run_in_threadpool(_take_csv, service, body, Reading(channel, id=id, ts=ts), channel, source)
-    raise Refused(
-        415,
-        "XSCL_MEDIA_TYPE",
-        f"the body is {kind or 'of no type'}",
-        hint=f"Content-Type: {_XML[0]}, {_LINES[0]} or {_CSV}",
-    )
+    return await run_in_threadpool(_take_csv, service, body, Reading(channel, id=id, ts=ts), channel, source)
 
 
 _ROUTE = router.routes[-1]
@@ -189,7 +185,7 @@ def _is_plain(scope: Scope) -> bool:
     if len(scope["path"]) > _SHORT or len(scope["query_string"]) > _SHORT:
         return False
     headers = Headers(scope=scope)
-    if not _is_xml(_kind(headers)) or "content-encoding" in headers or "idempotency-key" in headers:
+    if not _is_xml(media_type(headers)) or "content-encoding" in headers or "idempotency-key" in headers:
         return False
     names = [each.partition(b"=")[0] for each in scope["query_string"].split(b"&") if each]
     return names in ([], [b"id"], [b"ts"], [b"id", b"ts"], [b"ts", b"id"])
@@ -216,11 +212,6 @@ async def _take_document(service: Service, event: Event) -> Taken:
         first = pushed.rejected[0]
         raise Refused(422, first.condition, first.message)
     return _taken(pushed)
-
-
-def _kind(headers: Headers) -> str:
-    """Return the media type of a body."""
-    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _is_xml(kind: str) -> bool:

@@ -30,7 +30,7 @@ _Since = Annotated[str | None, Header(max_length=100, description="Time of what 
 
 def _answers(kind: str) -> dict[int | str, dict[str, Any]]:
     return {
-        **problems(404, 422),
+        **problems(404),
         200: {"description": "The feed.", "content": {kind: {"schema": {"type": "string"}}}},
         304: {"description": "The reader has the newest entries."},
     }

@@ -14,7 +14,7 @@ from xscl.answers.template_text import template_facts
 from xscl.catalog.intake_order import read_last_places
 from xscl.registry.channels import ChannelOptions
 from xscl.registry.query_list import count_queries
-from xscl.service.calls import Admin, Body, Limit, Name, Reader, Running, problems
+from xscl.service.calls import BODY, Admin, Body, Limit, Name, Reader, Running, problems
 
 __all__ = ["router"]
 
@@ -38,7 +38,7 @@ def channels(service: Running, holder: Reader) -> dict[str, list[dict[str, Any]]
     return {"channels": list(channel_rows(service.home.catalog))}
 
 
-@router.post("/channels", status_code=201, responses=problems(400, 404, 409, 413, 422))
+@router.post("/channels", status_code=201, responses=problems(*BODY, 404, 409))
 def add_channel(new: NewChannel, service: Running, holder: Admin) -> dict[str, str]:
     """Make a channel, or a stream of one."""
     options = ChannelOptions(
@@ -48,13 +48,13 @@ def add_channel(new: NewChannel, service: Running, holder: Admin) -> dict[str, s
     return {"channel": new.name}
 
 
-@router.delete("/channels/{channel}", status_code=204, responses=problems(404, 409, 422))
+@router.delete("/channels/{channel}", status_code=204, responses=problems(404, 409))
 def drop_channel(channel: Name, service: Running, holder: Admin) -> None:
     """Remove a channel or a stream that holds no events and that nothing reads."""
     service.engine.drop_channel(channel)
 
 
-@router.get("/channels/{channel}/paths", responses=problems(422))
+@router.get("/channels/{channel}/paths", responses=problems())
 def paths(channel: Name, service: Running, holder: Reader, limit: Limit = 200) -> dict[str, Any]:
     """List the paths that occur in the latest documents of a channel, the most frequent ones first."""
     found = channel_paths(service.home, channel, limit)
@@ -67,13 +67,13 @@ def templates(service: Running, holder: Reader) -> dict[str, list[dict[str, Any]
     return {"templates": template_rows(service.home.catalog)}
 
 
-@router.get("/templates/{template}", responses=problems(404, 422))
+@router.get("/templates/{template}", responses=problems(404))
 def template(template: Name, service: Running, holder: Reader) -> dict[str, Any]:
     """Show a template: variables, joins, and how many queries have it."""
     return template_facts(service.home.catalog, template)
 
 
-@router.get("/batches", responses=problems(422))
+@router.get("/batches", responses=problems())
 def batches(
     service: Running,
     holder: Reader,

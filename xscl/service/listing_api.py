@@ -23,7 +23,7 @@ router = APIRouter(prefix="/v1")
 
 _LINES = "application/x-ndjson"
 _ANSWERS: dict[int | str, dict[str, Any]] = {
-    **problems(400, 404, 422),
+    **problems(400, 404),
     200: {"description": "Lines of matches; the last line has the cursor.", "content": {_LINES: {"schema": {}}}},
 }
 
@@ -50,15 +50,13 @@ def listing(
     return StreamingResponse(_lines(found), media_type=_LINES)
 
 
-@router.get("/queries/{name}/text", tags=["queries"], response_class=PlainTextResponse, responses=problems(404, 422))
+@router.get("/queries/{name}/text", tags=["queries"], response_class=PlainTextResponse, responses=problems(404))
 def query_text(name: Name, service: Running, holder: Reader) -> PlainTextResponse:
     """Give a query in canonical text, which other homes take."""
     return PlainTextResponse(canonical_text(service.home.catalog.ask(read_query, name)))
 
 
-@router.get(
-    "/queries/{name}/explanation", tags=["queries"], response_class=PlainTextResponse, responses=problems(404, 422)
-)
+@router.get("/queries/{name}/explanation", tags=["queries"], response_class=PlainTextResponse, responses=problems(404))
 def explanation(name: Name, service: Running, holder: Reader) -> PlainTextResponse:
     """Explain a query, as a text for people."""
     return PlainTextResponse(explanation_text(explain(service.home.catalog, name)))

@@ -53,13 +53,13 @@ class Matches(BaseModel):
     cursor: str = Field(description="Value of 'after' that goes on behind this page.")
 
 
-@router.get("/matches", response_model=Matches, responses=problems(400, 422))
+@router.get("/matches", response_model=Matches, responses=problems(400))
 def all_matches(service: Running, holder: Reader, after: _Cursor = "start", limit: Limit = 100) -> Matches:
     """List the matches of all queries behind a cursor."""
     return _page(service, None, after, limit)
 
 
-@router.get("/matches/stream", response_class=StreamingResponse, responses={**problems(400, 422), **_EVENTS})
+@router.get("/matches/stream", response_class=StreamingResponse, responses={**problems(400), **_EVENTS})
 async def all_live(
     request: Request,
     service: Running,
@@ -82,7 +82,7 @@ class Counts(BaseModel):
     more: bool = Field(description="Whether the limit has cut rows off.")
 
 
-@router.get("/matches/count", response_model=Counts, responses=problems(400, 404, 422))
+@router.get("/matches/count", response_model=Counts, responses=problems(400, 404))
 async def count(
     service: Running,
     holder: Reader,
@@ -103,7 +103,7 @@ async def count(
     return Counts(columns=list(found.columns), rows=rows, notes=list(found.notes), more=len(found.rows) > limit)
 
 
-@router.get("/matches/{match}", responses=problems(404, 422))
+@router.get("/matches/{match}", responses=problems(404))
 def one_match(
     match: Annotated[str, Path(max_length=200, description="Id of a match, or its beginning.")],
     service: Running,
@@ -113,14 +113,14 @@ def one_match(
     return match_json(find_match(service.home, match))
 
 
-@router.get("/queries/{name}/matches", response_model=Matches, responses=problems(400, 404, 422))
+@router.get("/queries/{name}/matches", response_model=Matches, responses=problems(400, 404))
 def matches(name: Name, service: Running, holder: Reader, after: _Cursor = "start", limit: Limit = 100) -> Matches:
     """List the matches of a query behind a cursor, also of one that was dropped."""
     return _page(service, name, after, limit)
 
 
 @router.get(
-    "/queries/{name}/matches/stream", response_class=StreamingResponse, responses={**problems(400, 404, 422), **_EVENTS}
+    "/queries/{name}/matches/stream", response_class=StreamingResponse, responses={**problems(400, 404), **_EVENTS}
 )
 async def live(
     request: Request,

@@ -14,6 +14,7 @@ from starlette.routing import compile_path
 from xscl.base.errors import CatalogError, DocumentError, EngineError, QueryError, XsclError
 from xscl.base.system_errors import FAULTS, PASSES
 from xscl.base.terminal import tell
+from xscl.catalog.suggestions import suggestion
 
 __all__ = ["PROBLEM_TYPE", "Refused", "add_handlers", "problem", "problem_of", "response_of", "status_of"]
 
@@ -25,6 +26,11 @@ _CONFLICTS = frozenset(
     {"XSCL_CHANNEL_USED", "XSCL_DELIVERY_EXISTS", "XSCL_HOME_IN_USE", "XSCL_NAME_TAKEN", "XSCL_NOT_SUSPENDED"}
 )
 _FORBIDDEN = frozenset({"XSCL_TOO_MANY_QUERIES", "XSCL_QUERY_COST", "XSCL_READ_ONLY", "XSCL_PRIVATE_ADDRESS"})
+_WIDTH = 100
+"""Characters of a line that is shown with a caret."""
+_SHOWN = 300
+"""Characters of a path that is repeated."""
+_CALLS = "/openapi.json describes all calls, docs/reference/http.md shows each"
 _OWN_WORDS = {404: "XSCL_NO_SUCH_CALL", 405: "XSCL_BAD_METHOD"}
 
 
@@ -102,6 +108,8 @@ def add_handlers(app: FastAPI) -> None:
             {"at": ".".join(map(str, fault["loc"])), "message": fault["msg"]} for fault in error.errors()[:20]
         ]  # fmt: skip
         first = faults[0]
+        if error.errors()[0]["type"] == "json_invalid":
+            return answer(_bad_json(error))
         return answer(problem(422, "XSCL_BAD_REQUEST", f"{first['at']}: {first['message']}", errors=faults))
 
     @app.exception_handler(HTTPException)
@@ -109,11 +117,21 @@ def add_handlers(app: FastAPI) -> None:
         if isinstance(error.__cause__, XsclError):
             # The framework says of every error while it reads a body that it could not be read.
             return response_of(error.__cause__)
+        if isinstance(error.__cause__, (ValueError, RecursionError)):
+            told = f"the body cannot be read: {error.__cause__}"
+            return answer(problem(400, "XSCL_BAD_JSON", told, hint="write JSON in UTF-8, with few levels"))
         condition = _OWN_WORDS.get(error.status_code, "XSCL_BAD_REQUEST")
-        response = answer(problem(error.status_code, condition, f"{request.method} {request.url.path}: {error.detail}"))
-        response.headers.update(error.headers or {})
-        if error.status_code == 405:
-            response.headers["allow"] = ", ".join(sorted(_methods(app, request)))
+        told, headers = str(error.detail), dict(error.headers or {})
+        hint: str | None = None
+        path = request.url.path[:_SHOWN]
+        if error.status_code == 404:
+            told, hint = "there is no such call", suggestion(path, app.openapi()["paths"], _CALLS)
+        elif error.status_code == 405:
+            allowed = ", ".join(sorted(_methods(app, request)))
+            told, hint = f"the call takes no {request.method}", f"it takes {allowed}; {_CALLS}"
+            headers["Allow"] = allowed
+        response = answer(problem(error.status_code, condition, f"{request.method} {path}: {told}", hint=hint))
+        response.headers.update(headers)
         return response
 
     @app.exception_handler(Exception)
@@ -121,6 +139,23 @@ def add_handlers(app: FastAPI) -> None:
         tell("".join(traceback.format_exception(error)).rstrip("\n"))
         told = "the service failed; its log has the details"
         return answer(problem(500, "XSCL_INTERNAL", told))
+
+
+def _bad_json(error: RequestValidationError) -> dict[str, object]:
+    """Make the problem of a body that is no JSON, with its place."""
+    fault = error.errors()[0]
+    text, at = str(error.body), int(fault["loc"][1])
+    line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+    shown = text[at - column + 1 :].partition("\n")[0].replace("\t", " ")
+    return problem(
+        400,
+        "XSCL_BAD_JSON",
+        f"the body is no JSON: {fault['ctx']['error']}",
+        hint="write one object, with its names and texts in double quotes",
+        line=line,
+        column=column,
+        caret=None if column > _WIDTH else f"{shown[:_WIDTH]}\n{' ' * (column - 1)}^",
+    )
 
 
 def _methods(app: FastAPI, request: Request) -> set[str]:

@@ -13,7 +13,7 @@ from xscl.base.types import QueryOutcome
 from xscl.catalog.queries import read_query
 from xscl.catalog.records import QueryInfo
 from xscl.registry.query_list import QueryFilter, list_queries, state_facts
-from xscl.service.calls import Body, Limit, Name, Reader, Running, Writer, problems
+from xscl.service.calls import BODY, Body, Limit, Name, Reader, Running, Writer, problems
 from xscl.service.problems import problem_of
 
 __all__ = ["router"]
@@ -94,7 +94,7 @@ class Queries(BaseModel):
     after: str | None = Field(description="Value of 'after' for the next page; null at the end.")
 
 
-@router.post("", status_code=201, response_model=Registered, responses=problems(400, 404, 409, 413, 422))
+@router.post("", status_code=201, response_model=Registered, responses=problems(*BODY, 404, 409))
 def register(new: NewQuery, response: Response, service: Running, holder: Writer) -> Registered:
     """Register a query, which belongs to the holder of the token."""
     with service.registering:
@@ -104,7 +104,7 @@ def register(new: NewQuery, response: Response, service: Running, holder: Writer
     return Registered(name=name, notes=list(name.notes))
 
 
-@router.post("/validate", response_model=Validated, responses=problems(400, 404, 413, 422))
+@router.post("/validate", response_model=Validated, responses=problems(*BODY, 404))
 def validate(new: NewQuery, service: Running, holder: Reader) -> Validated:
     """Say whether a text could be registered, and what it would be; nothing is registered."""
     info, compiled, notes = service.unregistered(new.text, new.name)
@@ -117,7 +117,7 @@ def validate(new: NewQuery, service: Running, holder: Reader) -> Validated:
     )
 
 
-@router.post("/bulk", response_model=Outcomes, responses=problems(400, 413, 422))
+@router.post("/bulk", response_model=Outcomes, responses=problems(*BODY))
 def register_many(many: ManyQueries, service: Running, holder: Writer) -> Outcomes:
     """Register many queries; one that is refused does not keep the others from being taken."""
     owner = holder.name or None
@@ -134,7 +134,7 @@ def register_many(many: ManyQueries, service: Running, holder: Writer) -> Outcom
     return Outcomes(outcomes=outcomes, taken=len(outcomes) - refused, refused=refused)
 
 
-@router.get("", response_model=Queries, responses=problems(400, 422))
+@router.get("", response_model=Queries, responses=problems(400))
 def list_(
     service: Running,
     holder: Reader,
@@ -155,19 +155,19 @@ def list_(
     return Queries(queries=[_listed(info) for info in found[:limit]], after=more)
 
 
-@router.get("/{name}", response_model=ListedQuery, responses=problems(404, 422))
+@router.get("/{name}", response_model=ListedQuery, responses=problems(404))
 def show(name: Name, service: Running, holder: Reader) -> ListedQuery:
     """Show a query."""
     return _listed(service.home.catalog.ask(read_query, name))
 
 
-@router.get("/{name}/explain", responses=problems(404, 422))
+@router.get("/{name}/explain", responses=problems(404))
 def explain_(name: Name, service: Running, holder: Reader) -> dict[str, Any]:
     """Explain a query: normal form, variables, windows, guards, template, who shares it, SQL."""
     return explain(service.home.catalog, name).record()
 
 
-@router.delete("/{name}", status_code=204, responses=problems(404, 422))
+@router.delete("/{name}", status_code=204, responses=problems(404))
 def drop(name: Name, service: Running, holder: Writer) -> None:
     """End a query; its matches stay."""
     with service.registering:

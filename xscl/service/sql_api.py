@@ -20,7 +20,7 @@ from xscl.answers.sql_sizes import check_sizes
 from xscl.answers.sql_views import sql_errors
 from xscl.base.errors import EngineError
 from xscl.catalog.tokens import Token
-from xscl.service.calls import Body, Reader, Running, problems
+from xscl.service.calls import BODY, Body, Reader, Running, problems
 from xscl.service.problems import Refused
 from xscl.service.runtime import Service
 
@@ -59,7 +59,7 @@ class Rows(BaseModel):
     more: bool = Field(description="Whether the limit has cut rows off.")
 
 
-@router.post("/sql", response_model=Rows, responses=problems(400, 413, 422, 504))
+@router.post("/sql", response_model=Rows, responses=problems(*BODY, 504))
 async def sql(statement: Statement, request: Request, service: Running, holder: Reader) -> Rows:
     """Read the home's relations with one statement of Spark SQL; whoever hangs up cancels it."""
     return await answer(statement, request, service, holder)

@@ -20,9 +20,10 @@ from xscl.catalog.subscriptions import add_feed, drop_feed, import_outlines, out
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.opml import read_opml, write_opml
 from xscl.ingest.records import FeedDocument
-from xscl.service.calls import Admin, Body, Name, Reader, Running, Writer, problems
+from xscl.service.calls import BODY, Admin, Body, Name, Reader, Running, Writer, problems
 from xscl.service.events_api import Taken, plain_body, taken_in
 from xscl.service.problems import Refused, problem_of
+from xscl.service.request_checks import check_type, media_type
 from xscl.service.runtime import Service
 
 __all__ = ["router"]
@@ -33,6 +34,8 @@ _NEWEST = 5
 """Items that are shown with a feed."""
 _OPML = "text/x-opml"
 _FEED_TYPES = ("application/rss+xml", "application/atom+xml", "application/feed+json")
+_ALSO_FEEDS = ("application/xml", "text/xml", "application/json")
+_ALSO_OPML = ("application/x-opml", "application/xml", "text/xml")
 
 _Address = Annotated[str, Query(max_length=4_000, description="Address of the feed.")]
 _Part = Annotated[str, Query(max_length=4_000, description="Address of a feed, or a part of its address or title.")]
@@ -76,7 +79,7 @@ class Fetch(Body):
     all: bool = Field(False, description="All active feeds, also before they are due.")
 
 
-@router.get("/feeds", responses=problems(422))
+@router.get("/feeds", responses=problems())
 def feeds(
     service: Running,
     holder: Reader,
@@ -89,7 +92,7 @@ def feeds(
     return {"feeds": list(feed_rows(service.home.catalog, FeedFilter(like, channel, folder, health)))}
 
 
-@router.post("/feeds", status_code=201, responses=problems(400, 404, 409, 413, 422))
+@router.post("/feeds", status_code=201, responses=problems(*BODY, 404, 409))
 def subscribe(new: NewFeed, service: Running, holder: Admin) -> dict[str, str]:
     """Subscribe to a feed, which the poller asks soon."""
     every = None if new.interval is None else parse_interval(new.interval)
@@ -99,7 +102,7 @@ def subscribe(new: NewFeed, service: Running, holder: Admin) -> dict[str, str]:
     return {"feed": url}
 
 
-@router.patch("/feeds", responses=problems(400, 404, 413, 422))
+@router.patch("/feeds", responses=problems(*BODY, 404))
 def change(changed: FeedChange, service: Running, holder: Admin, url: _Address) -> dict[str, str]:
     """Change a subscription."""
     set_feed(
@@ -114,13 +117,13 @@ def change(changed: FeedChange, service: Running, holder: Admin, url: _Address) 
     return {"feed": url}
 
 
-@router.delete("/feeds", status_code=204, responses=problems(404, 422))
+@router.delete("/feeds", status_code=204, responses=problems(404))
 def unsubscribe(service: Running, holder: Admin, url: _Address) -> None:
     """End a subscription; its items stay."""
     drop_feed(service.home.catalog, url)
 
 
-@router.get("/feeds/one", responses=problems(404, 422))
+@router.get("/feeds/one", responses=problems(404))
 def one_feed(service: Running, holder: Reader, feed: _Part) -> dict[str, Any]:
     """Show a feed: all that is known of it, and its newest items."""
     row, identity = one_listed(service.home.catalog, feed)
@@ -138,14 +141,15 @@ def list_opml(service: Running, holder: Reader) -> Response:
     return Response(write_opml(outlines(service.home.catalog)), media_type=_OPML)
 
 
-@router.post("/feeds/import", responses=problems(400, 413, 422), openapi_extra=_text_body(_OPML))
+@router.post("/feeds/import", responses=problems(*BODY), openapi_extra=_text_body(_OPML))
 async def import_feeds(request: Request, service: Running, holder: Admin, channel: _Into = "items") -> dict[str, Any]:
     """Subscribe to the feeds of a list in OPML; those that are subscribed already stay as they are."""
-    body = await request.body()
+    check_type(request, (_OPML, *_ALSO_OPML), suffix="+xml")
+    body = await plain_body(request)
     return await run_in_threadpool(_import, service, body, channel)
 
 
-@router.post("/feeds/fetch", responses=problems(400, 404, 409, 413, 422))
+@router.post("/feeds/fetch", responses=problems(*BODY, 404, 409))
 def fetch(wanted: Fetch, service: Running, holder: Admin) -> dict[str, Any]:
     """Ask feeds now: those that are due, those that are named, or all."""
     report = service.engine.fetch_feeds(wanted.urls or None, everything=wanted.all, settings=service.polling)
@@ -159,7 +163,7 @@ def fetch(wanted: Fetch, service: Running, holder: Admin) -> dict[str, Any]:
     "/channels/{channel}/feed",
     status_code=202,
     response_model=TakenFeed,
-    responses=problems(400, 413, 415, 422),
+    responses=problems(*BODY),
     openapi_extra=_text_body(*_FEED_TYPES),
 )
 async def push_feed(
@@ -174,6 +178,8 @@ async def push_feed(
     Entries that the channel has already are known, so a feed may be pushed again.  ``source`` tells a feed without an
     address of its own from others, and completes relative links if it is an address.
     """
+    if not media_type(request.headers).endswith("+xml"):
+        check_type(request, (*_FEED_TYPES, *_ALSO_FEEDS), suffix="+json")
     body = await plain_body(request)
     return await run_in_threadpool(_take_feed, service, body, channel, source)
 
