@@ -49,6 +49,14 @@ def test_a_refused_text_has_its_place(client: httpx2.Client) -> None:
         assert found["caret"] == "FOLLOWED {a=c, 7 days} S//blog->g[./author->c]\n         ^"
 
 
+def test_names_of_any_letters(client: httpx2.Client) -> None:
+    for name in ("Ⱥ", "é", "名"):
+        found = client.post("/v1/queries", json={"name": name, "text": "S//letters"})
+        assert found.status_code == 201, found.text
+        assert client.get(found.headers["location"]).json()["name"] == name
+        assert client.delete(found.headers["location"]).status_code == 204
+
+
 def test_validating_registers_nothing(client: httpx2.Client, served: Running) -> None:
     with served.service.registering:  # nothing waits for it that only checks a text
         found = client.post("/v1/queries/validate", json={"text": SAME}, timeout=20).json()

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import random
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -90,6 +91,15 @@ def test_links_of_the_console_lead_somewhere(client: httpx2.Client) -> None:
             waiting += [link for link in dict.fromkeys(links) if link not in seen]
             seen.update(links)
     assert len(seen) > 15
+
+
+def test_the_overview_draws_what_events_waited(client: httpx2.Client) -> None:
+    tree = page(client, "/")
+    [tile] = tree.xpath("//div[dt = 'Longest wait, last hour']")
+    assert re.match(r"\d+\.\d\d s \d+\.\d\d s now", tile.xpath("normalize-space(dd)"))
+    [title] = tile.xpath(".//*[local-name() = 'title']/text()")
+    assert title.startswith("Seconds that events of the last hour waited for their batch, greatest ")
+    assert len(tile.xpath(".//*[local-name() = 'polyline']/@points")[0].split()) == 60
 
 
 def test_files_are_kept_by_browsers_and_nothing_else_is_given(client: httpx2.Client) -> None:

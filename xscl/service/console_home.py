@@ -10,7 +10,7 @@ from fastapi.responses import Response
 from xscl.answers.channel_listing import channel_rows
 from xscl.answers.deliveries import delivery_rows
 from xscl.answers.feed_listing import feed_rows
-from xscl.answers.recent_activity import activity, latest_matches, recent_batches, recent_losses
+from xscl.answers.recent_activity import activity, latest_matches, recent_batches, recent_losses, waits
 from xscl.answers.status import state_notes
 from xscl.answers.template_text import template_facts
 from xscl.base.types import now_micros
@@ -55,6 +55,7 @@ def _figures(service: Service) -> dict[str, object]:
     processed, last = catalog.ask(read_last_places)
     now = now_micros()
     counted = activity(catalog, now, _HOUR, _PARTS)
+    waited = waits(catalog, now, _HOUR, _PARTS)
     batches = recent_batches(catalog, _PLOTTED)
     oldest_first = batches[::-1]
     seconds = [sum(float(str(batch[part])) for part in _TIMES) for batch in oldest_first]
@@ -74,9 +75,11 @@ def _figures(service: Service) -> dict[str, object]:
         "rates": {name: sum(figures[-_RATE:]) / _RATE for name, figures in counted.items()},
         "lines": {
             **{name: sparkline(figures) for name, figures in counted.items()},
+            "waits": sparkline(waited),
             "seconds": sparkline(seconds),
             "rows": sparkline(rows),
         },
+        "wait": {"greatest": max(waited), "now": waited[-1]},
         "seconds": seconds[-1] if seconds else None,
         "state_rows": rows[-1] if rows else 0,
         "batches": batches[:_SHOWN],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
@@ -99,7 +100,7 @@ def register(new: NewQuery, response: Response, service: Running, holder: Writer
     """Register a query, which belongs to the holder of the token."""
     with service.registering:
         name = service.engine.register(new.text, name=new.name, owner=holder.name or None)
-    response.headers["Location"] = f"/v1/queries/{name}"
+    response.headers["Location"] = f"/v1/queries/{quote(name, safe='')}"
     service.wake()
     return Registered(name=name, notes=list(name.notes))
 
