@@ -35,7 +35,7 @@ from xscl.ingest.json_feed import looks_like_json_feed
 from xscl.ingest.lines import ByteStream, bounded_lines
 from xscl.ingest.paths import SplitPath
 from xscl.ingest.reading import DEFAULT_READING, Reading
-from xscl.ingest.records import Noted, Record, Rejected, rejected
+from xscl.ingest.records import Noted, Record, Rejected, RowTable, rejected
 from xscl.ingest.row_files import read_row_file
 from xscl.ingest.row_format import Format, file_channel, row_format
 from xscl.ingest.splitting import SplitRecord, split_records
@@ -56,6 +56,8 @@ MAX_DOCUMENT_BYTES = 256 * 1024 * 1024
 
 _UTF8_BOM = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
+_TIME = re.compile(r"(.*[_ ])?(ts|time|timestamp|date|datetime|date[_ ]?time|at)", re.IGNORECASE)
+"""Names of columns that are likely to have times."""
 _SECONDS = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,9})?")
 _ALL_MEMBERS = MemberRange(0, None)
 _RUN_RECORDS = 1_000
@@ -224,7 +226,18 @@ def _read_content(head: bytes, content: io.BufferedIOBase, source: str, reading:
             "XSCL_UNKNOWN_FORMAT",
             f"{source} {found}; accepted are XML documents and feeds (<), event files and rows with one JSON object"
             " a line ({), .csv, .tsv and Parquet, each also as gzip, bzip2, xz or zstd, and in tar archives",
+            hint=_rows_hint(head),
         )
+
+
+def _rows_hint(head: bytes) -> str | None:
+    """Return what to do with a content that looks like rows of CSV under another name; None of another content."""
+    line = head.partition(b"\n")[0].decode("utf-8", "replace")
+    if not any(mark in line for mark in ",;\t") or not line.rstrip("\r").replace("\t", " ").isprintable():
+        return None
+    columns = [name.strip(' \r"') for name in re.split("[,;\t]", line)]
+    ts = next(filter(_TIME.fullmatch, columns), "COLUMN")
+    return f"rows of CSV are read with --format csv --channel NAME, and --ts {ts} names the column of their times"
 
 
 def _read_rows(stream: ByteStream, kind: Format, source: str, reading: Reading) -> Iterator[Record]:
@@ -233,7 +246,27 @@ def _read_rows(stream: ByteStream, kind: Format, source: str, reading: Reading) 
         error = SourceError("XSCL_BAD_CHANNEL_NAME", f"{source}: no channel is given for these rows", hint="--channel")
         yield rejected(source, error)
         return
-    yield from read_row_file(stream, kind, channel=channel, source=source, reading=reading)
+    records = read_row_file(stream, kind, channel=channel, source=source, reading=reading)
+    if reading.ts is not None:
+        yield from records
+        return
+    for record in records:
+        if isinstance(record, RowTable):
+            yield from _without_times(record)
+            yield record
+            break
+        yield record
+    yield from records
+
+
+def _without_times(table: RowTable) -> Iterator[Noted]:
+    """Note a column that looks like times where none is named."""
+    found = [name for name in table.rows.column_names if _TIME.fullmatch(name)]
+    if found:
+        told = (
+            f"rows of the channel {table.channel} have the time of receipt; --ts {found[0]} takes it from that column"
+        )
+        yield Noted(table.source, told)
 
 
 def _read_split(content: io.BufferedIOBase, split: SplitPath, source: str, reading: Reading) -> Iterator[Record]:

@@ -10,7 +10,7 @@ from xscl.base.safe_xml import parse_stored
 from xscl.base.types import Match, format_time
 from xscl.xpath.nodes import AttributeNode, DocumentNode, TextNode, node_at, string_value
 
-__all__ = ["member_headlines", "member_lines", "value_lines"]
+__all__ = ["member_headlines", "member_lines", "named_values", "value_lines"]
 
 _LONGEST = 200
 """Characters of a value that are shown; longer texts are those of whole documents."""
@@ -49,7 +49,12 @@ def member_headlines(match: Match) -> list[Headline]:
 
 
 def value_lines(match: Match) -> Iterator[str]:
-    """Tell the variables, equal ones together.
+    """Tell the variables that ``named_values`` gives, a line each."""
+    return (f"{' = '.join(names)} = {value}" for names, value in named_values(match))
+
+
+def named_values(match: Match) -> Iterator[tuple[list[str], str]]:
+    """Yield the variables with their values, equal ones together.
 
     Left out are texts of elements that have others inside, long ones, and what the lines of the members say.
     """
@@ -62,7 +67,7 @@ def value_lines(match: Match) -> Iterator[str]:
             names.setdefault(" ".join(value.split()), []).append(name)
     for value, some in names.items():
         if len(value) <= _LONGEST and (len(some) > 1 or value not in told):
-            yield f"{' = '.join(some)} = {value}"
+            yield some, value
 
 
 def _members(match: Match) -> list[_Shown]:

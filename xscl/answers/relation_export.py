@@ -22,6 +22,8 @@ __all__ = ["VIEWS_FILE", "chosen_relations", "export_relations"]
 VIEWS_FILE = "views.sql"
 """Name of the script that makes a view of each Parquet file."""
 _DUCKDB = ".duckdb"
+_OTHERS = frozenset({".csv", ".db", ".json", ".parquet", ".sql", ".sqlite", ".sqlite3", ".tar", ".zip"})
+"""Endings of what somebody else would expect than a folder."""
 
 
 def chosen_relations(home: Home, patterns: Iterable[str]) -> list[str]:
@@ -52,9 +54,16 @@ def export_relations(
         target: a folder that is not there or empty, or a file that is not there.
 
     Raises:
-        EngineError: ``XSCL_CANNOT_WRITE``: something is there, or nothing can be written.
+        EngineError: ``XSCL_BAD_OPTION``: the name is that of another kind of file.
+            ``XSCL_CANNOT_WRITE``: something is there, or nothing can be written.
             ``XSCL_NO_DUCKDB``: the package is not installed.
     """
+    if target.suffix.lower() in _OTHERS:
+        raise EngineError(
+            "XSCL_BAD_OPTION",
+            f"relations are not written as {target.suffix}",
+            hint="name a folder, which gets Parquet files and a script of views, or a FILE.duckdb",
+        )
     write = _to_duckdb if target.suffix == _DUCKDB else _to_parquet
     with _unfinished(target) as place:
         yield from write(((name, _plain(read(name))) for name in relations), place)

@@ -19,7 +19,18 @@ from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.queries import read_feeders
 from xscl.catalog.retained_from import held_up, held_up_note
 from xscl.catalog.stored_json import read_stored
-from xscl.catalog.tables import BATCHES, CHANNELS, GROUPS, LATE, NEVER, QUERIES, REJECTED, STATE_FILES
+from xscl.catalog.tables import (
+    BATCHES,
+    CHANNELS,
+    GROUPS,
+    IS_RETRACTING,
+    LATE,
+    NEVER,
+    PARTS,
+    QUERIES,
+    REJECTED,
+    STATE_FILES,
+)
 from xscl.store.home import Home
 
 __all__ = ["batch_columns", "batch_rows", "skipped_notes", "state_notes", "template_rows"]
@@ -91,41 +102,43 @@ def skipped_notes(catalog: Catalog, first: int) -> Iterator[str]:
         if not newer:
             return
         streams = read_streams(connection)
-        last = max(place for _, place, _ in newer)
+        last = max(place for _, place, _, _ in newer)
         earliest: dict[str, int] = {}
         for span in _events_before(first, last):
             for channel, docid in first_events(connection, *span).items():
                 earliest[channel] = min(earliest.get(channel, last), place_of(docid))
         skipped = []
-        for name, place, names in newer:
+        for name, place, names, may_fill in newer:
             channels = {resolve_stream(streams, channel)[0] for channel in names}
             # A document that is published for its own place is older than it.
             if any(earliest.get(channel, last + 1) <= place for channel in channels):
-                skipped.append((name, place, channels))
+                skipped.append((name, place, channels, may_fill))
         skipped.sort(key=lambda query: query[0])
-        for name, place, channels in skipped[:_NOTES]:
+        for name, place, channels, may_fill in skipped[:_NOTES]:
             older = [channel_counts(connection, *span) for span in _events_before(first, place)]
             count = sum(counts.get(channel, 0) for counts in older for channel in channels)
-            yield (
-                f"note: {counted(count, 'older event')} skipped for query {name}; STARTING ALL includes older events"
-            )
+            told = "STARTING ALL includes older events" if may_fill else "it sees events from its registration on"
+            yield f"note: {counted(count, 'older event')} skipped for query {name}; {told}"
     if len(skipped) > _NOTES:
         yield f"note: events were skipped for {len(skipped) - _NOTES:,} more queries that are newer than they"
 
 
-def _registered_after(connection: Connection, first: int) -> Iterator[tuple[str, int, list[str]]]:
-    """Name, place and channels of the live queries from this place of the intake order on that see what comes later."""
+def _registered_after(connection: Connection, first: int) -> Iterator[tuple[str, int, list[str], bool]]:
+    """Yield the live queries from this place of the intake order on that see what comes later.
+
+    Yields:
+        Name, place and channels of each, and whether its text may ask for older events.
+    """
+    retracting = sa.exists().where(PARTS.c.gid == QUERIES.c.gid, IS_RETRACTING)
+    may_fill = sa.and_(QUERIES.c.level.is_(None), ~retracting).label("may_fill")
     # Numbers and places grow together, so that older queries need not be read.
-    statement = (
-        sa.select(QUERIES.c.qid, QUERIES.c.docid_from, QUERIES.c.docid_until, QUERIES.c.sees_from, GROUPS.c.channels)
-        .join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
-        .order_by(QUERIES.c.query.desc())
-    )
+    facts = QUERIES.c.qid, QUERIES.c.docid_from, QUERIES.c.docid_until, QUERIES.c.sees_from, GROUPS.c.channels
+    statement = sa.select(*facts, may_fill).join(GROUPS, GROUPS.c.gid == QUERIES.c.gid).order_by(QUERIES.c.query.desc())
     for row in connection.execution_options(yield_per=1_000).execute(statement):
         if row.docid_from <= first:
             return
         if row.docid_until == NEVER and row.sees_from >= row.docid_from:
-            yield row.qid, row.docid_from, read_stored(GROUPS.c.channels, row.channels)
+            yield row.qid, row.docid_from, read_stored(GROUPS.c.channels, row.channels), bool(row.may_fill)
 
 
 def _events_before(first: int, place: int) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -75,6 +75,13 @@ def catalog_fault(error: sa.exc.DBAPIError, where: str) -> XsclError | None:
             )
         case "full":
             return _disk_full(f"the catalogue {where} cannot be written: {told}")
+        case "damaged" if (found := _OTHER_TABLES.search(told)) is not None:
+            return CatalogError(
+                "XSCL_CATALOG_VERSION",
+                f"the catalogue {where} has not the tables of this version of xscl: {found[0]}",
+                hint="write its events to a file with the version that made it ('xscl export --events FILE'), and "
+                "ingest that file into a new home; 'xscl doctor' lists what is missing",
+            )
         case "damaged":
             return CatalogError(
                 "XSCL_CATALOG_DAMAGED",
@@ -90,8 +97,9 @@ def catalog_fault(error: sa.exc.DBAPIError, where: str) -> XsclError | None:
     return None
 
 
+_OTHER_TABLES = re.compile(r"no such (table|column): ?\S*|table \S+ has no column named \S+")
 _SQLITE_DAMAGED = re.compile(
-    r"no such (table|column)|malformed|Could not decode to UTF-8|file is not a database|unsupported file format"
+    r"no such (table|column)|has no column named|malformed|Could not decode to UTF-8|file is not a database|unsupported file format"
 )
 # Result codes of SQLite.
 _SQLITE = {

@@ -78,6 +78,9 @@ def _safe_errors() -> Iterator[None]:
                 meant = f"xscl {misplaced}{words}"
                 told = f"No such option: {misplaced} (it stands before the command: {meant})"
                 error.message = told  # type: ignore[attr-defined]
+            if misplaced == "--query" and (context := getattr(error, "ctx", None)) is not None:
+                words = context.command_path.removeprefix(context.find_root().command_path)
+                error.message = f"No such option: --query (the query is an argument: xscl{words} QUERY)"  # type: ignore[attr-defined]
             for name in ("message", "ui_filename"):
                 if isinstance(text := getattr(error, name, None), str):
                     setattr(error, name, safe_message(text))

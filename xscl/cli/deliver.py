@@ -22,7 +22,7 @@ deliver_app = typer.Typer(no_args_is_help=True, help="Webhooks and files that ma
 @command(deliver_app, "add")
 def deliver_add(
     name: str,
-    query: Annotated[str, typer.Option("--query", help="Query whose matches are delivered.")],
+    query: Annotated[str | None, typer.Option("--query", help="Query whose matches are delivered; needed.")] = None,
     url: Annotated[
         str | None,
         typer.Option("--to", metavar="URL", help="Address of the web that takes them: requests with lines of JSON."),
@@ -52,8 +52,8 @@ def deliver_add(
     """
     from xscl.answers.deliveries import add_files, add_webhook
 
-    if (url is None) == (file is None):
-        raise typer.BadParameter("give one of them", param_hint="--to, --file")
+    if query is None or (url is None) == (file is None):
+        raise typer.BadParameter("give --query QUERY, and either --to URL or --file DIR")
     home = at.open()
     if file is not None:
         add_files(home, name, query, file, after=after, most_bytes=rotate * _MIB)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import sys
 import time
 from collections import Counter
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 __all__ = ["eval_", "ingest"]
 
 
+_QUERY = re.compile(r"->|//|\{|\bFROM\b|^\s*(SELECT|CREATE)\b", re.IGNORECASE)
+"""Parts of a query's text that hardly a path has."""
 _SAME = 5
 """Rejections for the same reason that are shown."""
 
@@ -255,6 +258,8 @@ def eval_(
     texts = list(query or [])
     if not texts and len(arguments) < 2:
         raise typer.BadParameter("give a file of queries and at least one input, or -q TEXT and inputs")
+    if not texts and _QUERY.search(arguments[0]) and not os.path.lexists(arguments[0]):
+        raise typer.BadParameter("the first argument is a file of queries; a query's text goes with -q TEXT")
     inputs = arguments if texts else arguments[1:]
     printed, settings = printing.chosen(), work.settings()
     reading = options.reading(channel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ __all__ = [
     "cut",
     "exit_partly",
     "held_by_databases",
+    "named_text",
     "needs_home",
     "one_line",
     "read_text",
@@ -58,6 +60,8 @@ _NAMED = 3
 
 _MOST_REJECTED = 100
 """Things that queries did not get of a batch which are said one by one."""
+_STATEMENT = re.compile(r"\s*(CREATE\s+QUERY|DECLARE)\b", re.IGNORECASE)
+"""Begins a text that may give its name itself."""
 _MOST = 2**63 - 1
 """Largest whole number that databases hold."""
 
@@ -85,6 +89,19 @@ def needs_home(doing: str, why: str | None = None) -> EngineError:
         f"{doing} works on a home; {why or 'no service does it for the command line'}",
         hint="leave --url out, or name the home by --home",
     )
+
+
+def named_text(name: str, text: str | None) -> tuple[str | None, str]:
+    """Return the name and the text of a query that is to be registered; a statement alone has its name itself.
+
+    Raises:
+        BadParameter: there is no text.
+    """
+    if text is not None:
+        return name, text
+    if not _STATEMENT.match(name):
+        raise typer.BadParameter(f"there is no text: xscl query add {'NAME' if ' ' in name else name} 'TEXT'")
+    return None, name
 
 
 @dataclass(frozen=True, slots=True)

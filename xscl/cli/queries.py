@@ -29,6 +29,7 @@ from xscl.cli.options import (
     cut,
     exit_partly,
     held_by_databases,
+    named_text,
     one_line,
     read_text,
     rejection,
@@ -55,8 +56,8 @@ query_app = typer.Typer(no_args_is_help=True, help="Standing queries.")
 
 @command(query_app, "add")
 def query_add(
-    name: str,
-    text: str,
+    name: Annotated[str, typer.Argument(help="Its name; a text that begins with CREATE QUERY has it itself.")],
+    text: Annotated[str | None, typer.Argument(help="The query; DECLAREs may precede it.")] = None,
     owner: _OwnerOption = None,
     strict: StrictOption = False,
     *,
@@ -70,12 +71,13 @@ def query_add(
     from xscl.registry.channel_names import ChannelNames
     from xscl.registry.registry import Registry
 
+    named, text = named_text(name, text)
     if (client := at.client(only_home=owner is not None or strict)) is not None:
-        taken = add_query(client, name, text, owner, strict=strict)
+        taken = add_query(client, named, text, owner, strict=strict)
     else:
         opened = at.open()
         registry = Registry(opened.catalog, ChannelNames(opened.root))
-        taken = registry.register(text, name=name, owner=owner, strict=strict)
+        taken = registry.register(text, name=named, owner=owner, strict=strict)
     for note in taken.notes:
         say(f"note: {note}")
     say(f"query {taken}")

@@ -183,7 +183,7 @@ def _match(line: Mapping[str, Any]) -> Match:
 # -- queries ---------------------------------------------------------------------------------------------------
 
 
-def add_query(client: Client, name: str, text: str, owner: str | None, *, strict: bool) -> QueryName:
+def add_query(client: Client, name: str | None, text: str, owner: str | None, *, strict: bool) -> QueryName:
     """Register a query; return its name, with notes on it."""
     _refuse_local(owner, strict)
     taken = client.call("POST", "/v1/queries", json={"name": name, "text": text})

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
+from xscl.answers.cards import named_values
 from xscl.answers.document_listing import held_document, latest_documents
 from xscl.answers.headline import Headline, headline
 from xscl.answers.marked_document import Piece, marked_document
@@ -28,7 +29,6 @@ router = new_router()
 _PAGE = 25
 _LATEST = 20
 _COLOURS = 6
-_LONGEST = 160
 """Characters of a value on a card."""
 
 _After = Annotated[str | None, Query(max_length=500)]
@@ -50,8 +50,8 @@ class Card:
     query: str
     ts: int
     members: tuple[CardMember, ...]
-    values: tuple[tuple[str, str], ...]
-    """Variables, equal ones together, and their value."""
+    values: tuple[tuple[str, str, bool], ...]
+    """Variables, equal ones together, their value, and whether they are several."""
     cursor: str
 
 
@@ -69,11 +69,11 @@ def card(match: Match) -> Card:
     assert match.source is not None
     places = zip(match.events, match.source.documents, match.source.results, strict=True)
     members = tuple(CardMember(event, in_fresh_dictionary(_headline, text, place)) for event, text, place in places)
-    names: dict[str, list[str]] = {}
-    for name, value in match.values.items():
-        names.setdefault(" ".join(value.split()), []).append(name)
-    values = [(" = ".join(some), value) for value, some in names.items() if len(some) > 1 and len(value) <= _LONGEST]
-    return Card(match.id, match.query, match.ts, members, tuple(values), match.cursor)
+    named = in_fresh_dictionary(lambda: list(named_values(match)))
+    # Values that members share go first, in their colours.
+    named.sort(key=lambda each: len(each[0]) == 1)
+    values = tuple((" = ".join(names), value, len(names) > 1) for names, value in named)
+    return Card(match.id, match.query, match.ts, members, values, match.cursor)
 
 
 def cards(service: Service, query: str | None, after: str, limit: int) -> tuple[list[Card], str]:

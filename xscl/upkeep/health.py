@@ -158,7 +158,12 @@ def looks_like_a_catalogue(path: Path) -> str | None:
 
 
 def _checked_database(connection: Connection, deep: bool) -> str | None:
-    """Return what SQLite finds wrong with its file; with ``deep``, indexes are compared with their tables too."""
+    """Return what is wrong with the database: tables that are not those of this version, or what SQLite finds.
+
+    With ``deep``, indexes are compared with their tables too.
+    """
+    if (lacking := _lacking(connection)) is not None:
+        return lacking
     if connection.dialect.name != "sqlite":
         return None
     try:
@@ -168,6 +173,21 @@ def _checked_database(connection: Connection, deep: bool) -> str | None:
     except sa.exc.DBAPIError as error:
         return str(error.orig)
     return _wrong_row(connection) if deep and found == "ok" else None if found == "ok" else found
+
+
+def _lacking(connection: Connection) -> str | None:
+    """Return the tables and columns of this version that a catalogue does not have."""
+    inspector = sa.inspect(connection)
+    try:
+        there = set(inspector.get_table_names())
+        lacks = [name for name in METADATA.tables if name not in there]
+        for name, table in METADATA.tables.items():
+            if name in there:
+                columns = {column["name"] for column in inspector.get_columns(name)}
+                lacks += [f"{name}.{column.name}" for column in table.c if column.name not in columns]
+    except sa.exc.DBAPIError as error:
+        return str(error.orig)
+    return None if not lacks else f"made by another version of xscl: it lacks {', '.join(lacks[:_SHOWN])}"
 
 
 def _wrong_row(connection: Connection) -> str | None:
