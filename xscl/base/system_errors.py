@@ -99,7 +99,8 @@ def catalog_fault(error: sa.exc.DBAPIError, where: str) -> XsclError | None:
 
 _OTHER_TABLES = re.compile(r"no such (table|column): ?\S*|table \S+ has no column named \S+")
 _SQLITE_DAMAGED = re.compile(
-    r"no such (table|column)|has no column named|malformed|Could not decode to UTF-8|file is not a database|unsupported file format"
+    r"no such (table|column)|has no column named|malformed|Could not decode to UTF-8|file is not a database"
+    r"|unsupported file format"
 )
 # Result codes of SQLite.
 _SQLITE = {
