@@ -1,9 +1,9 @@
-"""Event files: newline-delimited JSON, one event, registration, drop, flush or heartbeat a line.
+"""Event files: newline-delimited JSON, one event, registration, drop, flush, heartbeat or removal a line.
 
     {"channel": "S", "id": "d1", "ts": 1, "xml": "<book/>"}
     {"channel": "ticks", "ts": "2026-06-01T09:30:00Z", "row": {"sym": "IBM", "price": 101.5}}
     {"register": {"name": "Q4", "text": "…"}}    {"drop": "Q4"}    {"flush": true}
-    {"heartbeat": {"channel": "S", "ts": 1}}
+    {"heartbeat": {"channel": "S", "ts": 1}}    {"retract": {"channel": "S", "id": "d1"}}
 
 A line that cannot be taken costs that line only.  XML is not parsed here.
 """
@@ -21,7 +21,7 @@ from typing import TypeVar
 from xscl.base.errors import SourceError
 from xscl.base.types import Event, Scalar, to_micros
 from xscl.ingest.lines import MAX_LINE_BYTES
-from xscl.ingest.records import Drop, Flush, Heartbeat, Record, Register, Rejected
+from xscl.ingest.records import Drop, Flush, Heartbeat, Record, Register, Rejected, Removal
 
 _T = TypeVar("_T")
 
@@ -34,9 +34,10 @@ __all__ = [
 _CHANNEL = re.compile(r"[^\W\d](?:[\w.-]*\w)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _EVENT_KEYS = ("channel", "id", "ts", "xml", "row")
-_CONTROL_KEYS = ("register", "drop", "flush", "heartbeat")
+_CONTROL_KEYS = ("register", "drop", "flush", "heartbeat", "retract")
 _QUERY_KEYS = ("text", "name", "owner")
 _BEAT_KEYS = ("channel", "ts")
+_REMOVAL_KEYS = ("channel", "id")
 _JSON_NAMES = {
     dict: "an object",
     list: "an array",
@@ -188,6 +189,8 @@ def _record(line: dict[str, object], where: str) -> Record:
         return Drop(_name(line[key], "drop"), where)
     if key == "heartbeat":
         return _heartbeat(line[key], where)
+    if key == "retract":
+        return _removal(line[key], where)
     if line[key] is not True:
         raise _bad(f"flush must be true, found {_show(line[key])}")
     return Flush(where)
@@ -195,6 +198,8 @@ def _record(line: dict[str, object], where: str) -> Record:
 
 def _within(line: dict[str, object], channel: str) -> dict[str, object]:
     """Return the line of an event with its channel; a line that is no event stays as it is."""
+    if isinstance(removal := line.get("retract"), dict):
+        return {**line, "retract": _within(removal, channel)}
     if any(key in line for key in _CONTROL_KEYS):
         return line
     if line.get("channel", channel) != channel:
@@ -224,6 +229,16 @@ def _heartbeat(value: object, where: str) -> Heartbeat:
         if key not in value:
             raise _bad(f"heartbeat.{key} is missing; a heartbeat has a channel and the time up to which all is in")
     return Heartbeat(_channel(value["channel"]), _micros(value["ts"]), where)
+
+
+def _removal(value: object, where: str) -> Removal:
+    if not isinstance(value, dict):
+        raise _bad(f'retract must be an object {{"channel": …, "id": …}}, found {_kind(value)}')
+    _only(value, _REMOVAL_KEYS, "retract")
+    for key in _REMOVAL_KEYS:
+        if key not in value:
+            raise _bad(f"retract.{key} is missing; a removal has the channel and the id of an event")
+    return Removal(_channel(value["channel"]), (_id(value["id"]),), where)
 
 
 def _name(value: object, field: str) -> str:

@@ -32,6 +32,7 @@ __all__ = [
     "Record",
     "Register",
     "Rejected",
+    "Removal",
     "RowOptions",
     "RowTable",
     "rejected",
@@ -91,7 +92,18 @@ class Heartbeat:
     """Position of its input when this was done."""
 
 
-Control = Register | Drop | Flush | Heartbeat
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """Events of a channel are taken out: matches with them hold no longer for queries with ON CHANGE RETRACT."""
+
+    channel: str
+    ids: tuple[str, ...]
+    source: str
+    position: Position | None = None
+    """Position of its input when this was done."""
+
+
+Control = Register | Drop | Flush | Heartbeat | Removal
 """A record that is a transaction of its own."""
 
 

@@ -37,7 +37,7 @@ ENDINGS = {".csv": ",", ".tsv": "\t"}
 _PACKED = re.compile(r"\.(?:gz|bz2|xz|zst)\Z")
 
 
-_CONTROL = ("channel", "register", "drop", "flush", "heartbeat")
+_CONTROL = ("channel", "register", "drop", "flush", "heartbeat", "retract")
 
 
 def row_format(name: str, head: bytes, asked: Format | None = None) -> Format | None:

@@ -49,7 +49,7 @@ from xscl.catalog.channels import read_channels
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.retained_from import keep_times
 from xscl.catalog.subscriptions import add_feed
-from xscl.catalog.tables import BATCHES, CHANNELS, FEEDS, INTAKE_FILES, LATE, NEVER, QUERIES, REJECTED
+from xscl.catalog.tables import BATCHES, CHANNELS, FEEDS, INTAKE_FILES, LATE, NEVER, QUERIES, REJECTED, REMOVALS
 from xscl.engine import Engine
 from xscl.intake.host_queue import Clock
 from xscl.intake.intake import IntakeReport
@@ -96,6 +96,7 @@ QUERIES_AT_FIRST = {
     "last": "Q//k->x JOIN {x = y, 1 h} P//k->y JOIN {y = z, 1 h} T/k->z",
     "near": "S/*[./k->x][./m->m] JOIN {x = y AND m != n, 10 minutes, ONCE} S/*[./k->y][./m->n]",
     "single": "S/a[./m > 5]",
+    "held": "S/a[./k->x] JOIN {x = y, 30 minutes} S/b/k->y ON CHANGE RETRACT",
     "unmet": "S/a/k->x NOT FOLLOWED BY {x = y, 20 minutes} T/k->y",
     "alone": "S/b[./m > 4][./k->x] WITHOUT {x = y, 15 minutes} P/pair/@k->y",
     "fog": "weather->w[./visib <= 1][./origin->o1] FOLLOWED BY {o1 = o2, 2 h} "
@@ -136,7 +137,7 @@ class Round:
 
 def workload(seed: int, rounds: int) -> list[Round]:
     """Equal seeds give equal rounds."""
-    generator = random.Random(seed)
+    generator, removals = random.Random(seed), random.Random(seed)
     quakes = _entries("earthquakes-past-day.atom.gz")
     with gzip.open(str(_CORPUS / "new-york-2013.ndjson.gz"), "rt", encoding="utf-8") as file:
         rows = file.read().splitlines()[: rounds * 6]
@@ -146,6 +147,10 @@ def workload(seed: int, rounds: int) -> list[Round]:
         lines: list[str] = []
         if number == 0:
             lines += [_line(register={"name": n, "text": t}) for n, t in QUERIES_AT_FIRST.items()]
+        elif removals.random() < 0.5:
+            # Some matches with it were seen already, and nothing else is that comes now.
+            id_ = f"S{number - 1}-{removals.randrange(4)}"
+            lines.append(_line(retract={"channel": "S", "id": id_}))
         for event in range(generator.randrange(4, 12)):
             lines.append(_event(generator, number, event))
             if generator.random() < 0.12:
@@ -407,6 +412,7 @@ def outcome(engine: Engine, run: Run) -> dict[str, list[Any]]:
         "rejected": sorted(
             _text({name: _shown(row[name]) for name in (*refused, "source")}) for row in catalog.rows(REJECTED)
         ),
+        "removed": sorted(_text([row["channel"], row["id"]]) for row in catalog.rows(REMOVALS)),
         "queries": sorted(
             (row["qid"], row["docid_until"] == NEVER, row["text"])
             for row in catalog.rows(QUERIES)

@@ -1,4 +1,6 @@
-"""Matches that newer versions take back: after each batch those hold whose members are the newest versions."""
+"""Matches that newer versions and removals take back: after each batch those hold whose members are the newest versions
+and were not removed.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,15 @@ def _version(id_: str) -> tuple[str, int]:
     return base, int(version or 1)
 
 
-def _newest(engine: Engine, name: str, versions: dict[str, int]) -> list[tuple[tuple[str, str], ...]]:
-    """The matches of the query that keeps all of them, but for those with an older version."""
+def _newest(
+    engine: Engine, name: str, versions: dict[str, int], removed: set[tuple[str, int]]
+) -> list[tuple[tuple[str, str], ...]]:
+    """The matches of the query that keeps all of them, but for those with an older version or something removed."""
     found = [tuple((event.channel, event.id) for event in match.events) for match in engine.matches(name)]
     held = [
         members
         for members in found
-        if all(versions.get(_version(id_)[0], 1) == _version(id_)[1] for channel, id_ in members if channel == "items")
+        if all(versions[_version(id_)[0]] == _version(id_)[1] and _version(id_) not in removed for _, id_ in members)
     ]
     return sorted(held)
 
@@ -43,6 +47,7 @@ def play(folder: Path, seed: int) -> int:
     choose = random.Random(seed)
     text = choose.choice(TEXTS)
     versions: dict[str, int] = {}
+    removed: set[tuple[str, int]] = set()
     gone, count = 0, 0
     cursors: dict[str, str] = {}
     net: dict[str, Told] = {}
@@ -56,8 +61,19 @@ def play(folder: Path, seed: int) -> int:
             value = "".join(f"<k>{choose.randint(1, 2)}</k>" for _ in range(choose.choice([1, 1, 2])))
             xml = f"<i>{value}<n>{number}</n></i>"
             ts = number // 2 + choose.choice([0, 0, -2])
-            if choose.random() < 0.3:
-                engine.ingest([xscl.Event("other", f"o{number}", ts, xml=xml)])
+            if choose.random() < 0.2:
+                item = choose.choice(sorted(versions) or ["i1"])
+                there = item in versions and (item, versions[item]) not in removed
+                channel = "other" if item.startswith("o") else "items"
+                report = engine.ingest([{"retract": {"channel": channel, "id": item}}])
+                assert bool(report.removed) == there and report.missing == (not there), (seed, item)
+                removed |= {(item, versions[item])} if there else set()
+            elif choose.random() < 0.3:
+                # An id comes again only if it was removed, and is a newer version then.
+                free = [f"o{number}", *(id_ for id_, version in sorted(removed) if versions[id_] == version)]
+                item = choose.choice([id_ for id_ in free if id_.startswith("o")])
+                versions[item] = versions.get(item, 0) + 1
+                engine.ingest([xscl.Event("other", item, ts, xml=xml)])
             else:
                 item = f"i{choose.randint(1, 8)}"
                 versions[item] = versions.get(item, 0) + 1
@@ -76,11 +92,11 @@ def play(folder: Path, seed: int) -> int:
                         gone += 1
                 cursors[name] = listing.cursor
                 held = [tuple((e.channel, e.id) for e in match.events) for match in engine.matches(name)]
-                expected = _newest(engine, name.replace("q", "keeps"), versions)
+                expected = _newest(engine, name.replace("q", "keeps"), versions, removed)
                 assert sorted(held) == sorted(told.values()) == expected, (seed, text)
     return gone
 
 
 @pytest.mark.parametrize("part", range(2))
-def test_what_newer_versions_take_back(tmp_path: Path, part: int) -> None:
+def test_what_newer_versions_and_removals_take_back(tmp_path: Path, part: int) -> None:
     assert sum(play(tmp_path / str(seed), 100 * part + seed) for seed in range(examples(2))) > 0

@@ -229,3 +229,13 @@ def test_many_clients_push_at_once(served: Running) -> None:
     with served.client("read") as client:
         channels = {each["channel"]: each["events"] for each in client.get("/v1/channels").json()["channels"]}
     assert channels["many"] == 160
+
+
+def test_lines_with_retract_take_events_out(client: httpx2.Client) -> None:
+    body = (
+        '{"id": "r1", "ts": 1, "xml": "<a/>"}\n{"retract": {"id": "r1"}}\n'
+        '{"retract": {"channel": "gone", "id": "r9"}}\n{"retract": {"channel": "else", "id": "r1"}}\n'
+    )
+    found = push(client, "gone", body, LINES).json()
+    assert (found["taken"], found["removed"], found["missing"], found["refused"]) == (1, 1, 1, 1)
+    assert [each["line"] for each in found["rejected"]] == [4]

@@ -161,7 +161,8 @@ class Busy(httpx2.MockTransport):
             return httpx2.Response(mood, headers={"retry-after": "7"}, json=busy)
         self.bodies.append(request.content)
         count = request.content.count(b"\n")
-        return httpx2.Response(202, json={"taken": count, "known": 0, "rejected": [], "refused": 0, "place": count})
+        counts = {"taken": count, "known": 0, "rejected": [], "refused": 0, "removed": 0, "missing": 0}
+        return httpx2.Response(202, json={**counts, "place": count})
 
 
 def test_a_busy_service_is_asked_again_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,6 +200,16 @@ def test_heartbeats_go_to_a_service(service: Running, ask: CliRunner, tmp_path: 
     with service.service.home.catalog.read() as connection:
         found = connection.execute(sa.select(HEARTBEATS.c.ts).where(HEARTBEATS.c.channel == "beaten")).scalars().all()
     assert found == [9_000_000, 12_000_000]
+
+
+def test_removals_go_to_a_service(service: Running, ask: CliRunner, tmp_path: Path) -> None:
+    lines = tmp_path / "removals.ndjson"
+    event = {"channel": "taken.out", "id": "b", "ts": 7, "xml": "<a/>"}
+    removals = [{"retract": {"channel": "taken.out", "id": id_}} for id_ in ("b", "c")]
+    lines.write_text("".join(json.dumps(each) + "\n" for each in (event, *removals)), encoding="utf-8")
+    result = ask.invoke(app, ["ingest", str(lines), "--url", service.address])
+    assert result.exit_code == 0
+    assert "1 event taken, 1 removed, 1 not there to remove" in result.output
 
 
 def test_a_registration_whose_answer_is_lost_is_not_made_twice() -> None:

@@ -208,6 +208,15 @@ RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
         ),
         "r_guard": ("guards that documents satisfy", {}),
         "r_member": ("streams that brought each document", {"stream": "number of the stream"}),
+        "removals": (
+            "removed events, by place",
+            {
+                "docid": "number of the event",
+                "place": "place of the removal in the intake order",
+                "id": "id of the event",
+                "stated": "time of the removal as its feed states it; NULL: it states none",
+            },
+        ),
         "rejected": (
             "input that was refused, and documents that queries lost",
             {

@@ -287,6 +287,7 @@ _RELATIONS: Mapping[str, Callable[[Needs], list[Step]]] = MappingProxyType(
         "r_guard": _r_guard,
         "r_member": _r_member,
         "rejected": _of_table(tables.REJECTED, "Input that was refused.", "number"),
+        "removals": _of_table(tables.REMOVALS, "Removed events, by place."),
         "streams": _of_table(tables.STREAMS, "Streams of channels."),
         "templates": _of_table(tables.TEMPLATES, "Query templates."),
         "variables": _of_table(tables.VARIABLES, "Variables of queries.", "key"),

@@ -16,7 +16,8 @@
 * ``backfill``: Answers from held events, for queries that see events from before them (docs/how-to/history.md)
 * ``batch``: A batch: a range of the intake order becomes committed matches
 * ``driver``: Memory of this process from batch to batch: solved signatures, and the price of work
-* ``edited``: Matches of queries that a newer version of an item takes back (``ON CHANGE RETRACT``)
+* ``edited``: Matches of queries that a newer version of an item, or its removal, takes back
+  (``ON CHANGE RETRACT``)
 * ``history_walk``: Held events walked, and joined among themselves, for some groups
 * ``kernels``: Kernels of both stages for the queries of a batch: in this process, or loaded in a task from files
 * ``late_replay``: Late events taken again, as if they had been in time (docs/explanation/time.md)

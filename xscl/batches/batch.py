@@ -105,7 +105,7 @@ def _commit(batch: Attempt, absences: Absences, windows: Windows) -> BatchReport
         set_processed(connection, span.last)
         suspended = suspend_queries(connection, _usage(batch), span.batch, span.last)
         report = report_of(batch, tuple(rejected), tuple(suspended), absences, windows.counts)
-        if span.channels or span.waiting or span.replayed or span.beats:
+        if span.channels or span.waiting or span.replayed or span.beats or absences.retractions:
             values = {name: getattr(report, name) for name in report.__slots__}
             add_batch(connection, {**values, "committed": now})
         step("batch.commit")

@@ -1,12 +1,14 @@
-"""Matches of queries that a newer version of an item takes back (``ON CHANGE RETRACT``).
+"""Matches of queries that a newer version of an item, or its removal, takes back (``ON CHANGE RETRACT``).
 
 Such a query has one part, which finds its matches as all joins are found.  Matches all of whose members are the newest
-versions become its own.  A newer version takes back those that batches before have found with the version before.
+versions, and not removed, become its own.  A newer version takes back those that batches before have found with the
+version before, and so does a removal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -16,6 +18,8 @@ from xscl.batches.absence_changes import Readers, Retraction
 from xscl.batches.attempt import Attempt
 from xscl.catalog.events import edited_between, newer_versions
 from xscl.catalog.groups import retracting_parts
+from xscl.catalog.removals import removed_among, removed_between
+from xscl.catalog.retractions import Because
 from xscl.catalog.tables import BATCHES, QUERIES, in_parts
 from xscl.store.home import Home
 from xscl.store.results import NO_DOC, Combinations, Meaning, Results
@@ -39,9 +43,19 @@ def edited_matches(batch: Attempt, results: Results, out: ResultColumns) -> list
         if not parts:
             return []
         edited = edited_between(connection, span.first, span.last) if span.channels else frozenset()
+        edited |= removed_between(connection, span.first, span.last)
     _write_new(batch, results, parts, out)
     groups = {gid for gids in parts.values() for gid in gids}
     return list(_taken_back(home, (span.first, span.last), groups, edited)) if edited else []
+
+
+class _End(NamedTuple):
+    """Event that takes a document out."""
+
+    place: int
+    other: int
+    """Its number; of a removal that of the document itself."""
+    because: Because
 
 
 # -- matches that come ---------------------------------------------------------------------------------------------
@@ -61,7 +75,7 @@ def _write_new(batch: Attempt, results: Results, parts: Mapping[int, Sequence[in
         meant = [(meaning, gids) for meaning in meanings.of(origin, number) if (gids := _of(parts, meaning))]
         _write(out, found.where(mine & ~older), [_class_row(*each) for each in meant])
         for row in np.flatnonzero(mine & older).tolist():
-            end = min(place_of(newer[docid]) for docid in found.docids(row) if docid in newer)
+            end = min(newer[docid].place for docid in found.docids(row) if docid in newer)
             alone = [(meaning, _until(batch, gids, found.docids(row), end)) for meaning, gids in meant]
             _write(out, found.where(np.array([row])), [_class_row(*each) for each in alone if each[1]])
 
@@ -106,7 +120,7 @@ def _until(batch: Attempt, groups: Sequence[int], docids: Sequence[int], end: in
 def _taken_back(
     home: Home, places: tuple[int, int], groups: Collection[int], edited: Collection[int]
 ) -> Iterator[Retraction]:
-    """Yield the matches of earlier batches with an older version, unless an earlier batch took them back."""
+    """Yield the matches of earlier batches with documents that are out, unless an earlier batch took them back."""
     first, last = places
     old = np.array(sorted(edited), np.int64)
     with home.catalog.read() as connection:
@@ -120,10 +134,10 @@ def _taken_back(
         newer = _newer(home, found.docs, last)
         for row in range(len(found.origin)):
             docids = found.docids(row)
-            place, other = min((place_of(newer[docid]), newer[docid]) for docid in docids if docid in newer)
-            for meaning in meanings.of(int(found.origin[row]), int(found.number[row])) if place >= first else ():
+            end = min(newer[docid] for docid in docids if docid in newer)
+            for meaning in meanings.of(int(found.origin[row]), int(found.number[row])) if end.place >= first else ():
                 whose = tuple(sorted(meaning.groups & {*groups, *alone}))
-                yield Retraction(whose, docids, meaning.nodes, 0, place, other, "edited", meaning.exchange)
+                yield Retraction(whose, docids, meaning.nodes, 0, *end, meaning.exchange)
 
 
 def queries_of(connection: sa.Connection, groups: Collection[int]) -> Iterator[int]:
@@ -139,7 +153,14 @@ def paths_since(connection: sa.Connection, place: int) -> list[str]:
     return list(dict.fromkeys(paths))
 
 
-def _newer(home: Home, docs: Int64s, last: int) -> dict[int, int]:
-    """Return the events with newer versions of some documents, up to a place."""
+def _newer(home: Home, docs: Int64s, last: int) -> dict[int, _End]:
+    """Return what has taken some documents out first, up to a place."""
+    docids = np.unique(docs[docs != NO_DOC]).tolist()
     with home.catalog.read() as connection:
-        return newer_versions(connection, np.unique(docs[docs != NO_DOC]).tolist(), last)
+        newer = newer_versions(connection, docids, last)
+        removed = removed_among(connection, docids, last)
+    ends = {docid: _End(place_of(other), other, "edited") for docid, other in newer.items()}
+    for docid, place in removed.items():
+        gone = _End(place, docid, "removed")
+        ends[docid] = min(gone, ends.get(docid, gone))
+    return ends

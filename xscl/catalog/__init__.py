@@ -24,6 +24,7 @@
 * ``quotas``: Quotas of a home: the one module that writes table ``quotas``
 * ``read_only``: Reading a SQLite database that this process may not write
 * ``records``: Records of the catalogue: channels, streams and queries as its rows have them
+* ``removals``: Removals of events: the one module that writes table ``removals``
 * ``retained_from``: The times from which on the events of channels are held and kept, as of the last commit
 * ``retractions``: Matches that were taken back: the one module that writes table ``retractions``
 * ``source_offsets``: Offsets up to which growing inputs were ingested; written in the transaction of their events

@@ -45,6 +45,7 @@ __all__ = [
     "QUERIES",
     "QUOTAS",
     "REJECTED",
+    "REMOVALS",
     "RETRACTIONS",
     "ROW_RANGES",
     "SCHEMA_VERSION",
@@ -368,6 +369,17 @@ LATE = Table(
     Column("replayed", BigInteger, comment="the place at which it was taken as if it had been in time; NULL: never"),
     sa.Index("late_docid", "docid"),
     sa.Index("late_id", "id"),
+)
+REMOVALS = Table(
+    "removals",
+    METADATA,
+    Column("docid", BigInteger, primary_key=True, autoincrement=False, comment="number of the event that was removed"),
+    _needed("place", BigInteger, "place of the removal in the intake order"),
+    _needed("channel", String),
+    _needed("id", String, "id of the event"),
+    Column("stated", BigInteger, comment="time of the removal as its feed states it; NULL: it states none"),
+    sa.Index("removals_place", "place"),
+    sa.Index("removals_channel", "channel"),
 )
 BATCHES = Table(
     "batches",

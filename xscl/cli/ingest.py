@@ -173,7 +173,8 @@ def _push(client: Client, at: ServedOptions, paths: Sequence[str], reading: Read
 
 def _exit_as(report: IntakeReport) -> None:
     """Leave with the code that tells whether some was refused."""
-    done = report.taken + report.duplicates + report.shared + report.registered + report.dropped
+    known = report.duplicates + report.shared + report.removed + report.missing
+    done = report.taken + known + report.registered + report.dropped
     exit_partly(done, report.rejected)
 
 
@@ -330,6 +331,8 @@ def intake_summary(report: IntakeReport) -> str:
         (report.shared, "known by another stream"),
         (report.late, "late"),
         (report.rejected, "rejected"),
+        (report.removed, "removed"),
+        (report.missing, "not there to remove"),
     ):
         if count:
             parts.append(f"{count:,} {what}")

@@ -26,6 +26,7 @@ from xscl.ingest.records import (
     Record,
     Register,
     Rejected,
+    Removal,
     RowTable,
     rejected,
 )
@@ -94,6 +95,9 @@ class Pusher:
             case Heartbeat():
                 self.send()
                 self._beat(record)
+            case Removal(position=None):
+                for id_ in record.ids:
+                    self._wait(record.channel, {"retract": {"id": id_}}, record.source)
             case Flush():
                 self.report.note_input(f"{record.source}: a service ends its batches by itself, flush means nothing")
             case Position():
@@ -158,6 +162,8 @@ class Pusher:
             return
         self.report.taken += told["taken"]
         self.report.duplicates += told["known"]
+        self.report.removed += told["removed"]
+        self.report.missing += told["missing"]
         for problem in told["rejected"]:
             line = problem["line"]
             source = part.sources[line - 1] if line and line <= len(part.sources) else ""

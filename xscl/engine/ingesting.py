@@ -1,4 +1,4 @@
-"""Records into a home: events, heartbeats, feeds, and late events once more."""
+"""Records into a home: events, heartbeats, removals, feeds, and late events once more."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from xscl.base.errors import EngineError
 from xscl.base.types import now_micros, time_bound, with_fields
 from xscl.engine.opened import OpenedHome
 from xscl.ingest.reading import DEFAULT_READING, Reading
-from xscl.ingest.records import Record
+from xscl.ingest.records import Record, Removal
 from xscl.intake.frame_intake import is_spark_frame, take_frame
 from xscl.intake.heartbeats import end_input, take_heartbeat
 from xscl.intake.inputs import follow_paths, paths_in, records_of, take_sql_table
@@ -30,7 +30,7 @@ __all__ = ["Ingesting"]
 
 
 class Ingesting(OpenedHome):
-    """Calls that ingest events, and say how far the times of channels are settled."""
+    """Calls that ingest events, take them out, and say how far the times of channels are settled."""
 
     def ingest(
         self,
@@ -147,6 +147,20 @@ class Ingesting(OpenedHome):
             raise EngineError("XSCL_BAD_OPTION", "a heartbeat has a time")
         with self.home.catalog.begin() as connection:
             return take_heartbeat(connection, channel, moment, now_micros(), strict=strict)
+
+    def retract(self, channel: str, ids: str | Sequence[str], *, strict: bool = False) -> IntakeReport:
+        """Take events out: matches with them hold no longer for queries with ``ON CHANGE RETRACT``.
+
+        Args:
+            channel: name of their channel.
+            ids: id of one event, or several; all versions of an item go together.
+            strict: refuse a channel that does not exist.
+
+        Returns:
+            ``removed`` counts the events, ``missing`` the ids that no event has, or none any more.
+        """
+        given = (ids,) if isinstance(ids, str) else tuple(ids)
+        return Intake(self.home, strict=strict).take([Removal(channel, given, "retract")])
 
     def end_input(self) -> None:
         """Say that nothing comes any more, so that the next batch has all answers; later events are late."""

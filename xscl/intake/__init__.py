@@ -28,6 +28,8 @@
 * ``polling``: One pass over the feeds that are due: many hosts at once, one request at a time to each, spaced
 * ``pushes``: Events that several senders push at the same time, taken in one transaction
 * ``record_runs``: Runs of records that are taken in together
+* ``removals``: Removals: events that were taken in are taken out, at a place of the intake order
+  (docs/explanation/time.md)
 * ``report``: Counts of the records that were given to an intake
 * ``row_batch``: Tables of rows into ids, times and cells, a column at a time; nothing is stored here
 * ``row_columns``: Columns of tables of rows: checks of those that a caller names, and arrays of one piece

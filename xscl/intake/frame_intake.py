@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from xscl.base.errors import EngineError
 from xscl.catalog.channels import read_streams
+from xscl.catalog.removals import has_removals
 from xscl.ingest.frames import DOCUMENT_COLUMNS, document_records
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Record, RowTable
@@ -69,8 +70,8 @@ def take_frame(intake: Intake, frame: DataFrame, reading: Reading) -> IntakeRepo
     else:
         check_columns(frame.limit(0).toArrow().schema, reading.rows)
         with intake.catalog.read() as connection:
-            if reading.channel in read_streams(connection):
-                # Streams tell whose an id is, row by row.
+            if reading.channel in read_streams(connection) or has_removals(connection, reading.channel):
+                # Streams tell whose an id is, row by row, and removed rows may come back.
                 table = RowTable(reading.channel, frame.toArrow(), "table", options=reading.rows, named=False)
                 return intake.take([table])
     session = frame.sparkSession

@@ -19,6 +19,7 @@ from xscl.catalog.events import EventId, IdRow, find_event_ids
 from xscl.catalog.id_ranges import rows_by_id
 from xscl.catalog.memberships import Memberships
 from xscl.catalog.records import ChannelInfo, StreamInfo
+from xscl.catalog.removals import removed_among
 from xscl.catalog.tables import EVENT_IDS
 from xscl.ingest.rows import cells_digest
 from xscl.intake.checks import CheckedEvent, taken_id
@@ -86,6 +87,8 @@ class IdsOfChannel:
         """Ids that were read."""
         self.free: set[str] = set()
         """Ids that no event had before this transaction."""
+        self.removed: set[int] = set()
+        """Numbers of events that were read and are removed."""
         self._new: dict[str, IdRow] = {}
         """Events of this transaction that are the only ones with their ids."""
 
@@ -166,6 +169,7 @@ class KnownEvents:
             digest = cells_digest(channels[channel].schema or {}, row.cells)
             known = KnownEvent(row.id, "", 0, 1, row.docid, row.docid, digest, None, None, whole=True)
             self.add(channel, row.id, known)
+            self._learn_removed(channel, [row.docid])
         self._learn_next(items)
 
     def _learn_next(self, items: Sequence[CheckedEvent]) -> None:
@@ -193,9 +197,13 @@ class KnownEvents:
             streams, whole = self._memberships[row.membership]
             known = _known(row, next(iter(streams), 0), whole)
             found.setdefault(row.base, []).append(known)
+        self._learn_removed(channel, [known.docid for versions in found.values() for known in versions])
         for versions in found.values():
             versions.sort(key=lambda known: (known.docid, not known.whole))
         self.of_channel(channel).versions |= found
+
+    def _learn_removed(self, channel: str, docids: Sequence[int]) -> None:
+        self.of_channel(channel).removed |= removed_among(self._connection, docids).keys()
 
     def add(self, channel: str, base: str, known: KnownEvent) -> None:
         """Note an event; ``base`` is its id without feed and version."""
@@ -227,9 +235,12 @@ class KnownEvents:
             return Identity(self._free_id(item, item.id), feed, 1, None, ts)
         copied = self._copied(known, mine, item, ts)
         if copied is None:
-            if any(row.digest == item.digest for row in mine):
+            removed = self.of_channel(event.channel).removed
+            # An item that was removed comes back with the next event, and not with the old text of a feed.
+            held = mine if event.feed is not None else [row for row in mine if row.docid not in removed]
+            if any(row.digest == item.digest for row in held):
                 return None
-            if mine and not channel.feed:
+            if held and not channel.feed:
                 raise DocumentError(
                     "XSCL_EVENT_ID_REUSED",
                     taken_id(item.id, event.channel, is_place=event.row is not None and item.id == event.source),

@@ -27,6 +27,7 @@ from xscl.ingest.records import (
     Record,
     Register,
     Rejected,
+    Removal,
     RowTable,
 )
 from xscl.ingest.sources import read_paths
@@ -188,6 +189,7 @@ def _item_records(items: Iterable[object]) -> Iterator[Record]:
                 | Drop()
                 | Flush()
                 | Heartbeat()
+                | Removal()
                 | Rejected()
                 | Noted()
                 | Position()

@@ -31,6 +31,7 @@ from xscl.ingest.records import (
     Record,
     Register,
     Rejected,
+    Removal,
     RowTable,
 )
 from xscl.intake.checks import CheckedEvent, check_events
@@ -39,6 +40,7 @@ from xscl.intake.feed_entries import take_feed
 from xscl.intake.feed_memory import FeedStates
 from xscl.intake.heartbeats import take_heartbeat
 from xscl.intake.record_runs import record_runs
+from xscl.intake.removals import take_removals
 from xscl.intake.report import IntakeReport
 from xscl.intake.rows import take_rows
 from xscl.intake.transaction import Terms, open_chunk, rejection
@@ -114,6 +116,10 @@ class Intake:
                         take_heartbeat(connection, channel, ts, terms.now(), strict=terms.strict)
                         keep_position(connection)
                     report.heartbeats += 1
+                case Removal():
+                    with open_chunk(terms, report) as chunk:
+                        take_removals(chunk, record)
+                        keep_position(chunk.connection)
         except XsclError as error:
             if error.condition in FAULTS:
                 raise  # the record can do nothing about it

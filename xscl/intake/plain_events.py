@@ -46,7 +46,8 @@ class PlainEvents:
         if self._ids.has(id_):
             # An item may be a version of one that is there.
             if channel.feed or not any(
-                known.digest == item.digest and known.scope == ("", 0) for known in self._ids.known(id_)
+                known.digest == item.digest and known.scope == ("", 0) and known.docid not in self._ids.removed
+                for known in self._ids.known(id_)
             ):
                 return None
         elif (before := self._digests.get(id_)) is None:

@@ -25,6 +25,8 @@ _COUNTS = (
     "registered",
     "dropped",
     "heartbeats",
+    "removed",
+    "missing",
 )
 _SHOWN = 100
 
@@ -47,6 +49,10 @@ class IntakeReport:
     registered: int = 0
     dropped: int = 0
     heartbeats: int = 0
+    removed: int = 0
+    """Events that were taken out."""
+    missing: int = 0
+    """Removals of ids that no event has, or none any more."""
     problems: list[Rejected] = field(default_factory=list)
     """The first hundred rejections."""
     notes: list[str] = field(default_factory=list)

@@ -17,6 +17,7 @@ from xscl.catalog.clocks import shown_before
 from xscl.catalog.events import add_row_ranges
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import ChannelInfo
+from xscl.catalog.removals import has_removals
 from xscl.catalog.source_offsets import put_positions
 from xscl.ingest.records import Rejected, RowTable
 from xscl.intake.checks import check_channel_name, taken_id
@@ -76,8 +77,8 @@ def _take(chunk: Chunk, table: RowTable) -> None:
         )
         return
     chunk.rejected += refusals
-    if table.channel in chunk.streams:
-        # Rows of a stream are taken like any event: streams tell whose an id is.
+    if table.channel in chunk.streams or has_removals(chunk.connection, table.channel):
+        # Rows of a stream are taken like any event, because streams tell whose an id is.  Removed rows may come back.
         take_events(chunk, single_events(table, batch, limits))
         return
     batch, refusals = settle(table, batch, limits)

@@ -9,6 +9,7 @@ from typing import Any
 from xscl.base.errors import EngineError
 from xscl.base.settings import WHERE, Where
 from xscl.catalog.channels import read_streams
+from xscl.catalog.removals import has_removals
 from xscl.ingest.file_parts import estimated_seconds, file_parts
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Noted, Record
@@ -40,7 +41,7 @@ def take_files(
     Args:
         intake: where to.
         paths: files and directories; with ``-`` among them this process reads, and in a home whose streams share a
-            source.
+            source, or in which something was removed.
         reading: options of reading.
         where: the choice.
         session: gives the session of Spark, and starts one if there is none.
@@ -49,6 +50,8 @@ def take_files(
     with intake.catalog.read() as connection:
         # Copies of one event in a transaction become one row, so transactions have to be those of one reading.
         shared = any(stream.source is not None for stream in read_streams(connection).values())
+        # Removed rows may come back, which is decided row by row.
+        shared |= has_removals(connection)
     alone = shared or any(str(path) == "-" for path in paths)
     place = HERE if alone else chosen_place(where, paths, reading, session)
     if place is HERE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import count
 from typing import Annotated, Any
@@ -26,7 +26,7 @@ from xscl.catalog.intake_order import read_last_places
 from xscl.ingest.csv_files import read_csv
 from xscl.ingest.event_file import read_event_lines
 from xscl.ingest.reading import Reading
-from xscl.ingest.records import Noted, Record, Rejected, rejected
+from xscl.ingest.records import Noted, Record, Rejected, Removal, rejected
 from xscl.intake.pushes import Pushed
 from xscl.intake.report import IntakeReport
 from xscl.service.access import needs
@@ -70,6 +70,8 @@ class Taken(BaseModel):
     rejected: list[RejectedEvent] = Field(description="Events that were refused, the first thousand of them.")
     refused: int = Field(description="Number of events that were refused.")
     place: int = Field(description="Place of the intake order up to which all events of the push stand.")
+    removed: int = Field(default=0, description="Events that lines with retract took out.")
+    missing: int = Field(default=0, description="Ids of such lines that no event has, or none any more.")
 
 
 _BODIES: dict[str, Any] = {
@@ -147,7 +149,9 @@ async def push(
             records = _event_lines(body, channel, source)
         else:
             records = await run_in_threadpool(_event_lines, body, channel, source)
-        return _taken(await _pushed(service, records, len(body)))
+        if len(events := [record for record in records if not isinstance(record, Removal)]) < len(records):
+            return await run_in_threadpool(_take_records, service, records)
+        return _taken(await _pushed(service, events, len(body)))
     return await run_in_threadpool(_take_csv, service, body, Reading(channel, id=id, ts=ts), channel, source)
 
 
@@ -233,14 +237,14 @@ def _time(text: str | None) -> str | Decimal | None:
     return number if number.is_finite() else text
 
 
-def _event_lines(body: bytes, channel: str, source: str) -> list[Event | Rejected]:
-    """Read event lines; lines that are no events are refused."""
-    records: list[Event | Rejected] = []
+def _event_lines(body: bytes, channel: str, source: str) -> list[Event | Rejected | Removal]:
+    """Read event lines; lines that are no events and no removals are refused."""
+    records: list[Event | Rejected | Removal] = []
     for record in read_event_lines(body.split(b"\n"), source=source, channel=channel):
-        if isinstance(record, (Event, Rejected)):
+        if isinstance(record, (Event, Rejected, Removal)):
             records.append(record)
         else:
-            told = "a push has events only; queries are registered at POST /v1/queries"
+            told = "a push has events and removals only; queries are registered at POST /v1/queries"
             records.append(Rejected(str(getattr(record, "source", source)), "XSCL_BAD_EVENT_LINE", told, channel))
     return records
 
@@ -288,8 +292,13 @@ def _take_csv(service: Service, body: bytes, reading: Reading, channel: str, sou
         except SourceError as error:
             yield rejected(source, error, channel)
 
+    return _take_records(service, records(), source)
+
+
+def _take_records(service: Service, records: Iterable[Record], source: str | None = None) -> Taken:
+    """Take records in their order; ``source`` names the whole of them, where it may be at fault."""
     service.admit()
-    report = service.intake.take(records())
+    report = service.intake.take(records)
     first = report.problems[0] if report.problems else None
     if first is not None and first.source == source and not report.taken and not report.duplicates + report.shared:
         _count(service, 0, 0, report.rejected)
@@ -303,4 +312,5 @@ def taken_in(service: Service, report: IntakeReport) -> Taken:
     _count(service, report.taken, known, report.rejected)
     place = service.home.catalog.ask(read_last_places)[1]
     service.took(place)
-    return _answer(report.taken, known, report.problems, report.rejected, place)
+    answer = _answer(report.taken, known, report.problems, report.rejected, place)
+    return answer.model_copy(update={"removed": report.removed, "missing": report.missing})

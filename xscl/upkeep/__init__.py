@@ -8,8 +8,8 @@
   ``totals``
 * ``derived_rows``: Rows that follow from the texts of queries
 * ``doctor``: ``xscl doctor``: checks of everything that xscl needs, with advice
-* ``event_export``: Export of a home's intake as an event file: events, registrations, drops, flushes and heartbeats
-  in intake order
+* ``event_export``: Export of a home's intake as an event file: events, registrations, drops, flushes, heartbeats and
+  removals in intake order
 * ``events``: Upkeep of the files of events: old events leave, and small files become large ones
 * ``file_rows``: Rows of the catalogue that repeat what files hold
 * ``health``: Integrity check of a home: its files, its tables, and the rows that follow from texts

@@ -25,6 +25,7 @@ from xscl.catalog.groups import remove_groups, remove_variables
 from xscl.catalog.intake_order import note_sweep, read_processed, trim_flushes, trim_heartbeats
 from xscl.catalog.late import trim_late, trim_rejected
 from xscl.catalog.queries import remove_queries
+from xscl.catalog.removals import trim_removals
 from xscl.catalog.retractions import trim_retractions
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import (
@@ -67,6 +68,7 @@ def trim_catalog(connection: Connection, kept: Mapping[str, int], oldest: int | 
         trim_retractions(connection, oldest)
         trim_flushes(connection, processed, oldest)
         trim_heartbeats(connection, processed, oldest)
+        trim_removals(connection, processed, oldest)
     for channel, time in kept.items():
         add_to_total(connection, "late", trim_late(connection, channel, time, processed))
     add_to_total(connection, "rejected", trim_rejected(connection, MOST_REJECTED))

@@ -1,10 +1,11 @@
-"""Export of a home's intake as an event file: events, registrations, drops, flushes and heartbeats in intake
+"""Export of a home's intake as an event file: events, registrations, drops, flushes, heartbeats and removals in intake
 order.
 
 Ingested into a home with the same channels, the file gives the same matches with the same ids.  Left out are:
 
 - *Feeds.*  Items come as events with the ids they got (``guid#2`` for a second version), and so are no versions of each
-  other any more: a query may join them.  Copies of an item in feeds of several streams of a source become events apart.
+  other any more: a query may join them.  Of such an item each version is removed by itself.  Copies of an item in feeds
+  of several streams of a source become events apart.
 - Removed events, rejected events, offsets of inputs, subscriptions.
 - Settings of channels, which ``Replay.channels`` has as commands, as they are now: a lateness that changed on the way
   is not told.
@@ -31,6 +32,7 @@ from xscl.catalog.intake_order import read_heartbeats
 from xscl.catalog.memberships import stored_memberships
 from xscl.catalog.queries import query_info
 from xscl.catalog.records import RAW
+from xscl.catalog.removals import read_removals
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import CHANNELS, FLUSHES, LATE, NEVER, QUERIES, STREAMS
 from xscl.language import ast
@@ -76,7 +78,7 @@ def export_events(home: Home, stream: BinaryIO) -> Replay:
 
 
 def _controls(connection: Connection) -> Iterator[tuple[int, Line]]:
-    """Registrations, drops, flushes and heartbeats with their places."""
+    """Registrations, drops, flushes, heartbeats and removals with their places."""
     for row in connection.execute(sa.select(QUERIES).order_by(QUERIES.c.docid_from)).mappings():
         info = query_info(row)
         declared = "".join(
@@ -92,6 +94,8 @@ def _controls(connection: Connection) -> Iterator[tuple[int, Line]]:
         yield place, {"flush": True}
     for place, channel, time in read_heartbeats(connection):
         yield place, {"heartbeat": {"channel": channel, "ts": format_time(time)}}
+    for removed in read_removals(connection):
+        yield removed.place, {"retract": {"channel": removed.channel, "id": removed.id}}
 
 
 def _channel_commands(connection: Connection) -> Iterator[str]:

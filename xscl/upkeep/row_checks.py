@@ -22,6 +22,8 @@ _JSON = {f"{column.table.name}.{column.name}": column for column in JSON_COLUMNS
 _NOT_NEGATIVE = {
     "home.next_place",
     "home.processed",
+    "removals.docid",
+    "removals.place",
     "quotas.most",
     "home.repeated",
     "intake_files.first",

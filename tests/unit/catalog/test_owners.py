@@ -26,6 +26,7 @@ OWNERS = {
     "memberships": ["memberships"],
     "queries": ["queries"],
     "quotas": ["quotas"],
+    "removals": ["removals"],
     "retractions": ["retractions"],
     "source_offsets": ["sources"],
     "state_files": ["state_files", "old_files"],

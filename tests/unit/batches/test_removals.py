@@ -1,0 +1,155 @@
+"""Removals of events take back matches of queries with ON CHANGE RETRACT, and of no others."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import xscl
+from xscl.base.errors import SourceError
+from xscl.engine import Engine
+from xscl.upkeep.event_export import export_events
+
+PAIRS = "A[./k->a] JOIN {a = b, 10} B[./k->b]"
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with xscl.connect(home=tmp_path / "home") as made:
+        made.register(f"{PAIRS} ON CHANGE RETRACT", name="now")
+        made.register(PAIRS, name="ever")
+        yield made
+
+
+def line(channel: str, id_: str, ts: int = 1, k: int = 1) -> dict[str, object]:
+    return {"channel": channel, "id": id_, "ts": ts, "xml": f"<e><k>{k}</k></e>"}
+
+
+def removal(channel: str, id_: object) -> dict[str, object]:
+    return {"retract": {"channel": channel, "id": id_}}
+
+
+def held(engine: Engine, name: str = "now") -> list[str]:
+    engine.run_once()
+    return sorted(" ".join(event.id for event in match.events) for match in engine.matches(name))
+
+
+def gone(engine: Engine) -> list[tuple[str, str | None]]:
+    """Reason and event of what was taken back, by order."""
+    told = [match.retracted for match in engine.changes("now", after="start") if match.retracted is not None]
+    return [(one.because, None if one.by is None else one.by[1]) for one in told]
+
+
+def test_a_removal_takes_back_what_changes_tell_of(engine: Engine) -> None:
+    engine.ingest([line("A", "a1"), line("A", "a2"), line("B", "b1"), line("B", "b2")])
+    assert held(engine) == ["a1 b1", "a1 b2", "a2 b1", "a2 b2"]
+    report = engine.ingest([removal("B", "b1")])
+    assert (report.removed, report.missing, report.rejected) == (1, 0, 0)
+    assert held(engine) == ["a1 b2", "a2 b2"]
+    assert gone(engine) == [("removed", "b1")] * 2
+    assert engine.retract("A", ["a2", "a9"]).removed == 1
+    engine.ingest([line("A", "a3"), line("B", "b3")])
+    assert held(engine) == ["a1 b2", "a1 b3", "a3 b2", "a3 b3"]
+    assert len(held(engine, "ever")) == 9
+
+
+def test_removed_within_a_batch_a_match_was_never_there(engine: Engine) -> None:
+    engine.ingest([line("A", "a1"), line("B", "b1"), removal("A", "a1"), line("B", "b2")])
+    assert held(engine) == []
+    assert list(engine.changes("now", after="start")) == []
+    assert held(engine, "ever") == ["a1 b1", "a1 b2"]
+
+
+def test_a_query_that_was_dropped_before_keeps_its_matches(engine: Engine) -> None:
+    engine.ingest([line("A", "a1"), line("B", "b1")])
+    engine.drop("now")
+    engine.register(f"{PAIRS} ON CHANGE RETRACT", name="later")
+    engine.ingest([line("A", "a2"), line("B", "b2"), removal("A", "a1"), removal("A", "a2")])
+    assert held(engine) == ["a1 b1"]
+    assert held(engine, "later") == []
+
+
+def test_what_is_not_there_is_counted_and_told(engine: Engine) -> None:
+    report = engine.ingest([removal("A", "a1"), removal("nowhere", "x"), line("A", "a1"), line("B", "b1")])
+    assert (report.removed, report.missing, report.rejected, report.taken) == (0, 2, 0, 2)
+    assert report.notes == [
+        "item 1: A has no event 'a1' to remove",
+        "item 2: nowhere has no event 'x' to remove",
+    ]
+    # A removal speaks of what came before it.
+    assert held(engine) == ["a1 b1"]
+    assert engine.retract("A", "a1").removed == 1
+    again = engine.retract("A", "a1")
+    assert (again.removed, again.missing) == (0, 1)
+    with pytest.raises(SourceError, match="XSCL_UNKNOWN_CHANNEL"):
+        engine.retract("nowhere", "x", strict=True).raise_if_rejected()
+
+
+def test_an_id_comes_again_as_a_newer_version(engine: Engine) -> None:
+    engine.ingest([line("A", "a1"), line("B", "b1")])
+    assert held(engine) == ["a1 b1"]
+    engine.retract("A", "a1")
+    # The same text is another event now; an id that is held is still taken once.
+    report = engine.ingest([line("A", "a1"), line("A", "a1"), line("A", "a1", k=2)])
+    assert (report.taken, report.versions, report.duplicates, report.rejected) == (1, 1, 1, 1)
+    assert held(engine) == ["a1#2 b1"]
+    assert engine.retract("A", "a1").removed == 1
+    assert held(engine) == []
+
+
+@pytest.mark.parametrize("ids", [["1", "2", "3"], ["x", "y", "z"]])
+def test_rows_are_removed_and_come_again(engine: Engine, ids: list[str]) -> None:
+    rows = pa.table({"no": ids, "k": ["1", "1", "2"]})
+    engine.register("T[./k->a] JOIN {a = b, 10 w} B[./k->b] ON CHANGE RETRACT", name="rows")
+    engine.ingest(rows, channel="T", id="no")
+    engine.ingest([xscl.Event("B", "b", xml="<e><k>1</k></e>")])
+    first, second, _ = ids
+    assert held(engine, "rows") == [f"{first} b", f"{second} b"]
+    assert engine.retract("T", [first, ids[2]]).removed == 2
+    assert held(engine, "rows") == [f"{second} b"]
+    report = engine.ingest(rows, channel="T", id="no")
+    assert (report.taken, report.duplicates, report.rejected) == (2, 1, 0)
+    assert held(engine, "rows") == [f"{first}#2 b", f"{second} b"]
+
+
+def test_streams_name_their_events_as_they_were_given(tmp_path: Path) -> None:
+    with xscl.connect(home=tmp_path / "streams") as engine:
+        for name in ("left", "right"):
+            engine.add_channel(name, of="C")
+        engine.register("C[./k = '1'] ON CHANGE RETRACT", name="now")
+        engine.ingest([line("left", "x"), line("right", "x"), line("right", "y")])
+        assert held(engine) == ["x", "x (right)", "y"]
+        assert engine.retract("right", ["x", "x (right)"]).missing == 1
+        assert held(engine) == ["x", "y"]
+
+
+def test_a_removal_is_exported_in_its_place(engine: Engine, tmp_path: Path) -> None:
+    engine.ingest([line("A", "a1"), removal("A", "a1"), line("A", "a1"), line("B", "b1"), line("B", "b2")])
+    engine.ingest([removal("B", "b2"), line("A", "a2")])
+    expected = held(engine)
+    assert expected == ["a1#2 b1", "a2 b1"]
+    stream = io.BytesIO()
+    export_events(engine.home, stream)
+    lines = [json.loads(each) for each in stream.getvalue().splitlines()]
+    assert [each["retract"] for each in lines if "retract" in each] == [
+        {"channel": "A", "id": "a1"},
+        {"channel": "B", "id": "b2"},
+    ]
+    (tmp_path / "events.jsonl").write_bytes(stream.getvalue())
+    with xscl.connect(home=tmp_path / "other") as other:
+        assert other.ingest(tmp_path / "events.jsonl").removed == 2
+        assert held(other) == expected
+        assert [match.id for match in other.matches("now")] == [match.id for match in engine.matches("now")]
+
+
+@pytest.mark.parametrize(
+    "bad", [7, {"channel": "A"}, {"id": "x"}, {"channel": "A", "id": ""}, {"channel": "A", "id": 1, "ts": 1}]
+)
+def test_lines_that_are_no_removals_are_refused(engine: Engine, bad: object) -> None:
+    report = engine.ingest([{"retract": bad}])
+    assert [problem.condition for problem in report.problems] == ["XSCL_BAD_EVENT_LINE"]
