@@ -20,8 +20,10 @@ from lxml import etree
 
 from xscl.base.errors import DocumentLimitError, SourceError
 from xscl.base.safe_xml import serialize
+from xscl.base.types import to_micros
 from xscl.base.values import digest_text
 from xscl.base.xml_runs import parsed_again
+from xscl.ingest.dates import parse_date
 from xscl.ingest.feed_fields import (
     ATOM,
     CONTENT,
@@ -47,7 +49,7 @@ from xscl.ingest.markup import (
     absolute_url,
     split_name,
 )
-from xscl.ingest.records import Entry, FeedDocument
+from xscl.ingest.records import Entry, FeedDocument, Withdrawn
 
 __all__ = [
     "MAX_ENTRY_CHARACTERS",
@@ -69,6 +71,10 @@ MAX_ENTRIES = 100_000
 
 _SOURCES = tuple(f"{{{namespace}}}source" for namespace in ATOM)
 """Elements in which a planet repeats the feed that an entry came from."""
+
+
+_WITHDRAWN = "{http://purl.org/atompub/tombstones/1.0}deleted-entry"
+"""Element by which a feed of Atom says that an entry is no longer there (RFC 6721)."""
 
 
 def is_feed(root: etree._Element) -> bool:
@@ -111,7 +117,18 @@ def read_tree(root: etree._Element, *, source: str, channel: str = "items") -> F
         entries.append(_entry(element, feed))
         size += len(entries[-1].raw or "")
         check_entry_size(size)
-    return FeedDocument(feed, tuple(entries), channel, source)
+    return FeedDocument(feed, tuple(entries), channel, source, withdrawn=tuple(_withdrawn(root)))
+
+
+def _withdrawn(root: etree._Element) -> Iterator[Withdrawn]:
+    """Yield the entries that a feed of Atom withdraws; a withdrawal without an id or a time is none."""
+    if split_name(root)[0] not in ATOM:
+        return
+    for number, element in enumerate(root.iterchildren(_WITHDRAWN), start=1):
+        check_entries(number)
+        guid, when = element.get("ref", "").strip(), parse_date(element.get("when", ""))
+        if guid and when is not None:
+            yield Withdrawn(guid, to_micros(when))
 
 
 def check_entries(count: int) -> None:

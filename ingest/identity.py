@@ -36,6 +36,7 @@ __all__ = [
     "Policy",
     "entry_keys",
     "identify",
+    "ids_of_guids",
     "memory_json",
     "read_memory",
     "remember",
@@ -163,6 +164,12 @@ def remember(found: Identified, entries: Sequence[Entry], taken: Iterable[bool])
             break
         kept.append(item)
     return replace(found.memory, items=tuple(reversed(kept)))
+
+
+def ids_of_guids(memory: Memory, guids: Iterable[str]) -> dict[str, str]:
+    """Return the ids of the items that have some guids, or had them in polls that are remembered."""
+    known = {item.keys.guid: item.id for item in memory.items}
+    return {guid: known.get(_key("guid", guid), guid) for guid in guids}
 
 
 class _Index:

@@ -55,6 +55,8 @@ class Reading:
     """Format of times, as for ``strptime``, or the unit of numbers since 1970: ``s``, ``ms``, ``us``, ``ns``."""
     ts_zone: str = "UTC"
     """Zone of times that have none."""
+    op: str | None = None
+    """Column of rows that says whether each is inserted, updated or deleted; it goes with ``id``."""
     limits: Limits = DEFAULT_LIMITS
     """Limits of a document."""
     keeps_feeds: bool = False
@@ -79,11 +81,17 @@ class Reading:
         if self.format not in (None, *FORMATS):
             raise SourceError("XSCL_BAD_OPTION", f"there is no format {self.format!r}", hint="csv, jsonl or parquet")
         check_times(self.ts_format, self.ts_zone)
+        if self.op is not None and self.id is None:
+            raise SourceError(
+                "XSCL_BAD_OPTION", "changes of rows need ids", hint="name the column of ids, by --id or id="
+            )
         names = self.columns
         if isinstance(names, str):
             names = [name.strip() for name in names.split(",")]
         found: dict[str, object] = {
-            "rows": RowOptions(None if names is None else tuple(names), self.id, self.ts, self.ts_format, self.ts_zone),
+            "rows": RowOptions(
+                None if names is None else tuple(names), self.id, self.ts, self.ts_format, self.ts_zone, self.op
+            ),
             "nulls": (self.null,) if isinstance(self.null, str) else tuple(self.null),
             "declared": None if self.schema is None else parse_schema(self.schema),
             "split_path": None if self.split is None else split_path(self.split, DEFAULT_NAMESPACES),

@@ -35,6 +35,7 @@ __all__ = [
     "Removal",
     "RowOptions",
     "RowTable",
+    "Withdrawn",
     "rejected",
 ]
 
@@ -155,6 +156,15 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """An entry that its feed has withdrawn (``deleted-entry``)."""
+
+    guid: str
+    when: int
+    """Time of the withdrawal, microseconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
 class Poll:
     """Values for the row of a subscription, written once the content of the fetch is committed."""
 
@@ -179,6 +189,7 @@ class FeedDocument:
     """Why it was read tolerantly, with the place; None: it is well-formed."""
     content: bytes | None = None
     """The feed as it was published, where the reading keeps it."""
+    withdrawn: tuple[Withdrawn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +209,8 @@ class RowOptions:
     """
     ts_zone: str = "UTC"
     """Zone of times without one."""
+    op: str | None = None
+    """Column that says of each row whether it comes or goes; it is no column of the row.  None: all rows come."""
 
 
 @dataclass(frozen=True, slots=True)

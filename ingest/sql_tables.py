@@ -139,7 +139,7 @@ def _partitions(
     options = reading.rows
     wanted = found.columns.keys() if options.columns is None else list(options.columns)
     times = options.ts.split() if options.ts and options.ts not in found.columns else [options.ts]
-    needed = [name for name in dict.fromkeys([*wanted, key, options.id, *times]) if name]
+    needed = [name for name in dict.fromkeys([*wanted, key, options.id, options.op, *times]) if name]
     for name in needed:
         if name not in found.columns:
             raise SourceError(

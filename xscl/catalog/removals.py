@@ -19,11 +19,16 @@ __all__ = [
     "Removed",
     "add_removals",
     "has_removals",
+    "last_stated",
     "read_removals",
     "removed_among",
     "removed_between",
     "trim_removals",
 ]
+
+
+_BEFORE = -(1 << 62)
+"""A time before all times."""
 
 
 class Removed(NamedTuple):
@@ -63,6 +68,15 @@ def removed_among(connection: Connection, docids: Collection[int], last: int = N
 @prepared
 def _any_removal() -> sa.Select[Any]:
     return sa.select(REMOVALS.c.docid).limit(1)
+
+
+def last_stated(connection: Connection, docids: Collection[int]) -> int:
+    """Return the greatest time that feeds state of the removal of some events; before all times without one."""
+    found = [_BEFORE]
+    for part in in_parts(sorted(docids)):
+        wanted = REMOVALS.c.docid.in_(part), REMOVALS.c.stated.is_not(None)
+        found += connection.scalars(sa.select(REMOVALS.c.stated).where(*wanted))
+    return max(found)
 
 
 def removed_between(connection: Connection, first: int, last: int) -> frozenset[int]:

@@ -81,7 +81,7 @@ class Pusher:
         match record:
             case Event():
                 self._take_event(record)
-            case RowTable(position=None):
+            case RowTable(position=None) if record.options.op is None:
                 for part in row_chunks(record):
                     self._take_rows(part)
             case Register() | Drop() | Flush() | FeedDocument() if self._client.is_found:

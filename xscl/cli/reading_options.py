@@ -82,6 +82,9 @@ class IngestReading(TimedReading):
     format: Annotated[
         RowsFormat | None, typer.Option("--format", help="Rows in this format.", show_default="by name and content")
     ] = None
+    op: Annotated[
+        str | None, typer.Option("--op", help="Rows are changes; this column says insert, update or delete.")
+    ] = None
     max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of a document.")] = DEFAULT_MAX_BYTES
     max_nodes: Annotated[int, typer.Option(min=1, help="Elements, attributes and the like of a document.")] = (
         DEFAULT_MAX_NODES

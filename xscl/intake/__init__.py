@@ -28,14 +28,17 @@
 * ``polling``: One pass over the feeds that are due: many hosts at once, one request at a time to each, spaced
 * ``pushes``: Events that several senders push at the same time, taken in one transaction
 * ``record_runs``: Runs of records that are taken in together
-* ``removals``: Removals: events that were taken in are taken out, at a place of the intake order
-  (docs/explanation/time.md)
+* ``removals``: Removals: events of before are taken out, at a place of the intake order (docs/explanation/time.md)
 * ``report``: Counts of the records that were given to an intake
 * ``row_batch``: Tables of rows into ids, times and cells, a column at a time; nothing is stored here
+* ``row_changes``: Tables of rows that are changes: a column says of each row whether it comes or goes
+  (``--op COLUMN``)
 * ``row_columns``: Columns of tables of rows: checks of those that a caller names, and arrays of one piece
 * ``row_ids``: Ids of rows: read from a table, and compared with those that are there
 * ``rows``: Tables of rows into the home, a column at a time: one file and one transaction take a chunk
 * ``task_faults``: Failures of Spark while tasks take in inputs, by name and with what to do
 * ``transaction``: The transaction of a chunk
+* ``withdrawals``: Entries that their feeds withdraw: the items that they have become are removed (RFC 6721,
+  ``deleted-entry``)
 * ``where``: The place where inputs are read and checked: this process, or tasks of Spark, by counted work
 """

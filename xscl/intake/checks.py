@@ -64,6 +64,8 @@ class CheckedEvent(NamedTuple):
     """Digest of the content, by which an id seen again is told from an id reused."""
     stream: StreamInfo | None = None
     """Stream that the event named, if it named one (``resolved``)."""
+    renews: bool = False
+    """Whether it is a newer version of what has its id, also in a channel that is of no feed."""
 
     @property
     def by(self) -> int:

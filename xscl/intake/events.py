@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from xscl.base.errors import DocumentError, XsclError
 from xscl.catalog.records import ChannelInfo
+from xscl.catalog.removals import Removed, add_removals, removed_among
 from xscl.ingest.records import Rejected
 from xscl.intake.checks import CheckedEvent, event_content, refused_event, resolved
 from xscl.intake.identity import Identity, KnownEvent
@@ -87,11 +88,20 @@ def _take(chunk: Chunk, item: CheckedEvent, docid: int, received: int) -> Outcom
     )
     chunk.known.add(row.channel, item.id, known)
     chunk.ids.append(known.row(row.channel, item.id, row.membership))
+    if item.renews and identity.version == 2:
+        _end_row(chunk, item, docid)
     if late_by is not None:
         chunk.note_late(row.channel, row.id, known.docid, identity.ts, received, late_by)
     if copied is not None:
         return "shared"
     return "version" if identity.version > 1 else "taken"
+
+
+def _end_row(chunk: Chunk, item: CheckedEvent, docid: int) -> None:
+    """Remove the first version of a row at the place of the second, if only a range has its id and so no version."""
+    for first in chunk.known.of_channel(item.event.channel).known(item.id):
+        if first.received is None and not removed_among(chunk.connection, [first.docid]):
+            add_removals(chunk.connection, [Removed(first.docid, docid, item.event.channel, first.id, None)])
 
 
 def _row(

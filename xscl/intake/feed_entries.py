@@ -20,6 +20,7 @@ from xscl.intake.checks import CheckedEvent, KeptDocument, check_events, checked
 from xscl.intake.events import take_events
 from xscl.intake.feed_memory import FeedStates
 from xscl.intake.transaction import Chunk
+from xscl.intake.withdrawals import take_withdrawals, without_withdrawn
 from xscl.store.event_content import document_digest, stored_documents
 
 __all__ = ["CheckedFeed", "check_feed", "events_of", "keep_documents", "take_feed"]
@@ -81,6 +82,7 @@ def take_feed(
         checked: its entries, where a task has checked their documents.
     """
     state = states.of(document)
+    document, checked = without_withdrawn(document, checked)
     keys = None if checked is None else tuple(entry.keys for entry in checked)
     found = identify(state.memory, document.entries, document.channel, keys)
     has = [known or repeat for known, repeat in zip(found.known, found.repeats, strict=True)]
@@ -100,6 +102,7 @@ def take_feed(
             has[n] = of_entry[0] != "rejected"
             state.count(of_entry)
     state.memory = remember(found, document.entries, has)
+    take_withdrawals(chunk, state, document)
     state.note(document)
     if document.flaw is not None:
         chunk.report.note_flaw(f"{document.source}: {document.flaw}")

@@ -70,8 +70,9 @@ def take_frame(intake: Intake, frame: DataFrame, reading: Reading) -> IntakeRepo
     else:
         check_columns(frame.limit(0).toArrow().schema, reading.rows)
         with intake.catalog.read() as connection:
-            if reading.channel in read_streams(connection) or has_removals(connection, reading.channel):
-                # Streams tell whose an id is, row by row, and removed rows may come back.
+            singly = reading.rows.op is not None or has_removals(connection, reading.channel)
+            if singly or reading.channel in read_streams(connection):
+                # Streams tell whose an id is, row by row; changes have an order, and removed rows may come back.
                 table = RowTable(reading.channel, frame.toArrow(), "table", options=reading.rows, named=False)
                 return intake.take([table])
     session = frame.sparkSession

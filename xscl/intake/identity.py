@@ -238,9 +238,11 @@ class KnownEvents:
             removed = self.of_channel(event.channel).removed
             # An item that was removed comes back with the next event, and not with the old text of a feed.
             held = mine if event.feed is not None else [row for row in mine if row.docid not in removed]
-            if any(row.digest == item.digest for row in held):
+            # Of changes the last one counts: a value that comes back is new.
+            same = held[-1:] if item.renews else held
+            if any(row.digest == item.digest for row in same):
                 return None
-            if held and not channel.feed:
+            if held and not channel.feed and not item.renews:
                 raise DocumentError(
                     "XSCL_EVENT_ID_REUSED",
                     taken_id(item.id, event.channel, is_place=event.row is not None and item.id == event.source),

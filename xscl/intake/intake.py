@@ -42,7 +42,8 @@ from xscl.intake.heartbeats import take_heartbeat
 from xscl.intake.record_runs import record_runs
 from xscl.intake.removals import take_removals
 from xscl.intake.report import IntakeReport
-from xscl.intake.rows import take_rows
+from xscl.intake.row_changes import take_changes
+from xscl.intake.rows import take_rows, take_table
 from xscl.intake.transaction import Terms, open_chunk, rejection
 from xscl.registry.registry import Registry
 from xscl.store.home import Home
@@ -84,7 +85,7 @@ class Intake:
         if isinstance(first, Control):
             self.act(first, report)
         elif isinstance(first, RowTable):
-            take_rows(self.terms, first, report)
+            take_rows(self.terms, first, report, take_changes if first.options.op else take_table)
         else:
             self._take_chunk(chunk, report)
 

@@ -148,8 +148,10 @@ def refused_row(
 
 
 def _selected(table: RowTable) -> pa.Table:
-    wanted = table.options.columns
-    return table.rows if wanted is None else table.rows.select(list(wanted))
+    wanted, op = table.options.columns, table.options.op
+    if wanted is None and op is None:
+        return table.rows
+    return table.rows.select([name for name in wanted or table.rows.column_names if name != op])
 
 
 def _values(table: RowTable, batch: RowBatch, which: Places) -> Iterator[tuple[int, dict[str, Scalar]]]:

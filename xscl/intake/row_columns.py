@@ -29,6 +29,8 @@ def check_columns(schema: pa.Schema, options: RowOptions) -> None:
     """
     for name in options.columns or ():
         _find(schema, name)
+    if options.op is not None:
+        _find(schema, options.op, " for changes")
     if options.ts is not None:
         for name in time_columns(schema.names, options.ts):
             _find(schema, name, " for times")

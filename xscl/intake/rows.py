@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import repeat
 
@@ -29,19 +29,28 @@ from xscl.intake.row_columns import Places
 from xscl.intake.row_ids import known_rows
 from xscl.intake.transaction import Chunk, Terms, open_chunk
 
-__all__ = ["CHUNK_ROWS", "place_rows", "refuse_all", "row_channel", "row_chunks", "take_rows", "without_known"]
+__all__ = [
+    "CHUNK_ROWS",
+    "place_rows",
+    "refuse_all",
+    "row_channel",
+    "row_chunks",
+    "take_rows",
+    "take_table",
+    "without_known",
+]
 
 CHUNK_ROWS = 200_000
 """Rows of one transaction and file."""
 
 
-def take_rows(terms: Terms, table: RowTable, report: IntakeReport) -> None:
-    """Take the rows of a table; everything that can be taken is."""
+def take_rows(terms: Terms, table: RowTable, report: IntakeReport, take: Callable[[Chunk, RowTable], None]) -> None:
+    """Take the rows of a table by a function that takes a part in its transaction; everything that can be taken is."""
     for part in row_chunks(table):
         with open_chunk(terms, report) as chunk:
             chunk.rejected.extend(part.problems)
             if len(part.rows):
-                _take(chunk, part)
+                take(chunk, part)
             if part.position is not None:
                 put_positions(chunk.connection, [part.position], chunk.now)
         step("intake.rows")
@@ -63,7 +72,7 @@ def row_chunks(table: RowTable) -> Iterator[RowTable]:
         )
 
 
-def _take(chunk: Chunk, table: RowTable) -> None:
+def take_table(chunk: Chunk, table: RowTable) -> None:
     """Take the rows of a table that can be taken, in one transaction."""
     limits = chunk.terms.limits
     try:

@@ -41,7 +41,7 @@ def take_files(
     Args:
         intake: where to.
         paths: files and directories; with ``-`` among them this process reads, and in a home whose streams share a
-            source, or in which something was removed.
+            source, or in which something was removed, or where rows are changes.
         reading: options of reading.
         where: the choice.
         session: gives the session of Spark, and starts one if there is none.
@@ -52,7 +52,8 @@ def take_files(
         shared = any(stream.source is not None for stream in read_streams(connection).values())
         # Removed rows may come back, which is decided row by row.
         shared |= has_removals(connection)
-    alone = shared or any(str(path) == "-" for path in paths)
+    # Changes are taken in their order.
+    alone = shared or reading.rows.op is not None or any(str(path) == "-" for path in paths)
     place = HERE if alone else chosen_place(where, paths, reading, session)
     if place is HERE:
         return intake.take(records())

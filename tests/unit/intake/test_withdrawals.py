@@ -1,0 +1,92 @@
+"""Entries that feeds withdraw by ``deleted-entry`` (RFC 6721)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import xscl
+from xscl.engine import Engine
+from xscl.ingest.feed_bytes import read_feed
+from xscl.intake.intake import IntakeReport
+from xscl.intake.withdrawals import without_withdrawn
+
+HEAD = (
+    '<feed xmlns="http://www.w3.org/2005/Atom" xmlns:at="http://purl.org/atompub/tombstones/1.0">'
+    "<id>http://x.org/{feed}</id><title>{feed}</title><updated>2026-06-09T00:00:00Z</updated>"
+)
+
+
+def entry(guid: str, day: int = 1, text: str = "rain") -> str:
+    updated = f"2026-06-{day:02}T00:00:00Z"
+    return f"<entry><id>{guid}</id><title>{text}</title><updated>{updated}</updated></entry>"
+
+
+def deleted(guid: str, day: int) -> str:
+    return f'<at:deleted-entry ref="{guid}" when="2026-06-{day:02}T00:00:00Z"><at:comment/></at:deleted-entry>'
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    with xscl.connect(home=tmp_path / "home") as made:
+        made.register("items->i[contains(./title, 'rain')] ON CHANGE RETRACT", name="rain")
+        made.register("items->i[contains(./title, 'rain')]", name="ever")
+        yield made
+
+
+def poll(engine: Engine, *parts: str, feed: str = "one") -> IntakeReport:
+    document = read_feed((HEAD.format(feed=feed) + "".join(parts) + "</feed>").encode(), source=f"{feed}.xml")
+    assert document is not None
+    report = engine.ingest([document])
+    engine.run_once()
+    return report
+
+
+def held(engine: Engine, name: str = "rain") -> list[str]:
+    return sorted(match.events[0].id for match in engine.matches(name))
+
+
+def test_a_withdrawn_entry_is_removed(engine: Engine) -> None:
+    poll(engine, entry("a"), entry("b"), entry("c"))
+    # An entry that only leaves the feed stays.
+    assert (poll(engine, entry("c")).removed, held(engine)) == (0, ["a", "b", "c"])
+    report = poll(engine, entry("c"), deleted("a", 2), deleted("never", 2))
+    assert (report.removed, report.missing, report.rejected) == (2, 0, 0)  # the item and the entry as published
+    assert held(engine) == ["b", "c"]
+    assert [each.retracted.because for each in engine.changes("rain", after="start") if each.retracted] == ["removed"]
+    assert held(engine, "ever") == ["a", "b", "c"]
+    # The feed goes on saying it, and shows the old text again.
+    assert (poll(engine, entry("a"), deleted("a", 2)).removed, held(engine)) == (0, ["b", "c"])
+    assert (poll(engine, entry("a")).taken, held(engine)) == (0, ["b", "c"])
+
+
+def test_a_newer_version_stays_though_the_old_withdrawal_is_repeated(engine: Engine) -> None:
+    poll(engine, entry("a"), deleted("b", 3), entry("b", 3))
+    assert held(engine) == ["a"]
+    poll(engine, deleted("a", 2))
+    assert held(engine) == []
+    assert poll(engine, entry("a", 5, "more rain"), deleted("a", 2)).versions == 2
+    assert held(engine) == ["a#2"]
+    # The version has left the feed, and the withdrawal has not.
+    assert (poll(engine, deleted("a", 2)).removed, held(engine)) == (0, ["a#2"])
+    assert (poll(engine, deleted("a", 2), deleted("a", 6)).removed, held(engine)) == (2, [])
+
+
+def test_a_feed_withdraws_its_own_entries_only(engine: Engine) -> None:
+    poll(engine, entry("a"))
+    poll(engine, entry("a"), feed="two")
+    assert len(held(engine)) == 2
+    poll(engine, deleted("a", 2), feed="two")
+    assert held(engine) == ["a"]
+
+
+def test_withdrawals_without_an_id_or_a_time_are_none() -> None:
+    texts = '<at:deleted-entry ref="a"/>', '<at:deleted-entry when="2026-06-02T00:00:00Z"/>', deleted("b", 2)
+    text = HEAD.format(feed="one") + "".join(texts) + entry("a") + entry("b", 1) + entry("c") + "</feed>"
+    document = read_feed(text.encode(), source="f.xml")
+    assert document is not None
+    assert [each.guid for each in document.withdrawn] == ["b"]
+    left, checked = without_withdrawn(document, [1, 2, 3])
+    assert ([each.guid for each in left.entries], checked) == (["a", "c"], [1, 3])
