@@ -30,7 +30,7 @@ from xscl.batches.refusals import named, rejection_row
 from xscl.batches.report import BatchReport, report_of
 from xscl.batches.walking import Level
 from xscl.catalog.batches import add_batch
-from xscl.catalog.intake_order import read_processed, set_processed
+from xscl.catalog.intake_order import read_processed, set_processed, trim_superseded
 from xscl.catalog.late import note_rejected
 from xscl.catalog.queries import end_dropped, mark_filled
 from xscl.store.event_retention import move_held
@@ -102,7 +102,9 @@ def _commit(batch: Attempt, absences: Absences, windows: Windows) -> BatchReport
         mark_filled(connection, span.waiting)
         if span.waiting or span.replayed:
             end_dropped(connection, span.first, span.batch)
-        set_processed(connection, span.last)
+        set_processed(connection, span.last, span.other)
+        if span.beats:
+            trim_superseded(connection)
         suspended = suspend_queries(connection, _usage(batch), span.batch, span.last)
         report = report_of(batch, tuple(rejected), tuple(suspended), absences, windows.counts)
         if span.channels or span.waiting or span.replayed or span.beats or absences.retractions:

@@ -94,6 +94,12 @@ class BatchRange:
         return bool(self.beats) and not self.events
 
     @property
+    def other(self) -> int | None:
+        """Last place of it that no heartbeat has; None: there are heartbeats alone."""
+        beats = {place for place, _, _ in self.beats}
+        return next((place for place in range(self.last, self.first - 1, -1) if place not in beats), None)
+
+    @property
     def beaten(self) -> dict[str, int]:
         """Greatest time of its heartbeats by channel."""
         found: dict[str, int] = {}

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.prepared import prepared
-from xscl.catalog.tables import FLUSHES, HEARTBEATS, HOME, NEVER, SCHEMA_VERSION
+from xscl.catalog.tables import FLUSHES, HEARTBEATS, HOME, NEVER, SCHEMA_VERSION, in_parts
 
 __all__ = [
     "add_flush",
@@ -31,6 +31,7 @@ __all__ = [
     "take_places",
     "trim_flushes",
     "trim_heartbeats",
+    "trim_superseded",
 ]
 
 
@@ -71,9 +72,9 @@ def read_processed(connection: Connection, *, lock: bool = False) -> int:
     return connection.scalar(*(_locked_place() if lock else _processed_place())) or 0
 
 
-def set_processed(connection: Connection, place: int) -> None:
-    """Note the last place of the last committed batch."""
-    connection.execute(_UPDATE, {"processed": place})
+def set_processed(connection: Connection, place: int, other: int | None = None) -> None:
+    """Note the last place of the last committed batch, and the last one of it that no heartbeat has, if any."""
+    connection.execute(_UPDATE, {"processed": place} | ({} if other is None else {"beats_from": other + 1}))
 
 
 _UPDATE = HOME.update()
@@ -150,6 +151,20 @@ def trim_heartbeats(connection: Connection, processed: int, oldest: int | None) 
     """Remove processed heartbeats that lie before the oldest event kept; ``oldest`` None: before any."""
     gone = HEARTBEATS.c.place <= processed, HEARTBEATS.c.place < (oldest or NEVER)
     connection.execute(HEARTBEATS.delete().where(*gone))
+
+
+def trim_superseded(connection: Connection) -> None:
+    """Remove heartbeats that others of their channels supersede, with heartbeats alone between them.
+
+    Nothing that comes between is judged by the first one, and nobody comes or goes there.  So all answers are the same
+    with the last one alone, also where the intake order is taken in once more.
+    """
+    row = connection.execute(sa.select(HOME.c.beats_from, HOME.c.processed)).one()
+    beats = read_heartbeats(connection, row.beats_from, row.processed)
+    kept = {channel: place for time, place, channel in sorted((time, place, channel) for place, channel, time in beats)}
+    gone = [place for place, channel, _ in beats if place != kept[channel]]
+    for part in in_parts(gone):
+        connection.execute(HEARTBEATS.delete().where(HEARTBEATS.c.place.in_(part)))
 
 
 # -- sweeps of groups ------------------------------------------------------------------------------------------
