@@ -28,7 +28,7 @@
 * ``polling``: One pass over the feeds that are due: many hosts at once, one request at a time to each, spaced
 * ``pushes``: Events that several senders push at the same time, taken in one transaction
 * ``record_runs``: Runs of records that are taken in together
-* ``removals``: Removals: events of before are taken out, at a place of the intake order (docs/explanation/time.md)
+* ``removals``: Removals take events out, at a place of the intake order (docs/explanation/time.md)
 * ``report``: Counts of the records that were given to an intake
 * ``row_batch``: Tables of rows into ids, times and cells, a column at a time; nothing is stored here
 * ``row_changes``: Tables of rows that are changes: a column says of each row whether it comes or goes

@@ -1,4 +1,4 @@
-"""Removals: events of before are taken out, at a place of the intake order (docs/explanation/time.md).
+"""Removals take events out, at a place of the intake order (docs/explanation/time.md).
 
 A removal speaks of what came before it.  What comes later under the same id is a newer version of the item.  All
 versions of an item go together, for the channel and for all its streams.
