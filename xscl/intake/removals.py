@@ -1,6 +1,6 @@
 """Removals take events out, at a place of the intake order (docs/explanation/time.md).
 
-A removal speaks of what came before it.  What comes later under the same id is a newer version of the item.  All
+A removal speaks of what came before it.  A later event of the same id is a newer version of the item.  All
 versions of an item go together, for the channel and for all its streams.
 """
 
