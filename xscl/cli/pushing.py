@@ -95,9 +95,11 @@ class Pusher:
             case Heartbeat():
                 self.send()
                 self._beat(record)
-            case Removal(position=None):
+            case Removal():
                 for id_ in record.ids:
                     self._wait(record.channel, {"retract": {"id": id_}}, record.source)
+                if record.position is not None:
+                    self.send()
             case Flush():
                 self.report.note_input(f"{record.source}: a service ends its batches by itself, flush means nothing")
             case Position():
@@ -116,6 +118,8 @@ class Pusher:
     def refuse(self, record: Record) -> None:
         """Refuse a record that no call takes."""
         told = "a service registers queries for the holder of the token, and for no other owner"
+        if isinstance(record, RowTable):
+            told = "rows that are changes go to a home: --op goes without --url"
         self.report.note(Rejected(str(getattr(record, "source", "")), "XSCL_NEEDS_HOME", told))
 
     def send(self) -> None:
