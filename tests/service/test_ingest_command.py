@@ -199,7 +199,8 @@ def test_heartbeats_go_to_a_service(service: Running, ask: CliRunner, tmp_path: 
     assert late.exit_code == 2
     with service.service.home.catalog.read() as connection:
         found = connection.execute(sa.select(HEARTBEATS.c.ts).where(HEARTBEATS.c.channel == "beaten")).scalars().all()
-    assert found == [9_000_000, 12_000_000]
+    # The first one is superseded, and may be gone.
+    assert found in ([9_000_000, 12_000_000], [12_000_000])
 
 
 def test_removals_go_to_a_service(service: Running, ask: CliRunner, tmp_path: Path) -> None:
