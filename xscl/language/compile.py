@@ -34,7 +34,17 @@ from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import Definition
 from xscl.xpath.states import spec_digests
 
-__all__ = ["CompiledAbsence", "CompiledPart", "CompiledQuery", "at_level", "compile_normal", "compile_query"]
+__all__ = [
+    "CompiledAbsence",
+    "CompiledPart",
+    "CompiledQuery",
+    "FilledPart",
+    "FilledQuery",
+    "at_level",
+    "compile_filled",
+    "compile_normal",
+    "compile_query",
+]
 
 _KINDS: Mapping[str, EdgeKind] = {"=": "EQ", "!=": "NE"}
 
@@ -62,6 +72,22 @@ class CompiledAbsence:
     def parts(self) -> tuple[CompiledPart, ...]:
         """Return all parts, the wanted one first."""
         return (self.wanted, *self.forbidden)
+
+
+@dataclass(frozen=True, slots=True)
+class FilledPart:
+    """A query that a query about absence is made of, filled in with constants."""
+
+    text: str
+    normal: NormalQuery
+
+
+@dataclass(frozen=True, slots=True)
+class FilledQuery:
+    """The normal form of a text, but for places in it, with those of the queries that it is made of."""
+
+    normal: NormalQuery
+    parts: tuple[FilledPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +224,15 @@ def _compiled_absence(
     wanted, *forbidden = _compiled_parts(query, parts, text, namespaces, channels)
     facts = {name: of.channel or name for name, of in (channels or {}).items()}
     ends = tuple((facts.get(name, name), found) for name, found in parts.ends)
-    absence = CompiledAbsence(wanted, tuple(forbidden), ends, parts.shown)
+    return _with_absence(whole, CompiledAbsence(wanted, tuple(forbidden), ends, parts.shown), query.level)
+
+
+def _with_absence(whole: CompiledQuery, absence: CompiledAbsence, level: ast.Level | None) -> CompiledQuery:
+    """Return a query about absence, made of what is said of the members that are there, and of its parts."""
     keys = tuple(part.compiled.group.key for part in absence.parts)
-    group = replace(whole.group, absence=(*keys, repr(ends), str(parts.shown)))
-    compiled = replace(whole, group=group, absence=absence)
-    return compiled if query.level is None else at_level(compiled, query.level)
+    group = replace(whole.group, absence=(*keys, repr(absence.ends), str(absence.shown)))
+    compiled = replace(whole, group=group, absence=absence, level=None)
+    return compiled if level is None else at_level(compiled, level)
 
 
 def _compiled_parts(
@@ -262,6 +292,24 @@ def at_level(compiled: CompiledQuery, level: ast.Level) -> CompiledQuery:
         return compiled
     group = replace(compiled.group, absence=(*compiled.group.absence, format_level(level)))
     return replace(compiled, group=group, level=level)
+
+
+def compile_filled(filled: FilledQuery, channels: Mapping[str, ChannelFacts], like: CompiledQuery) -> CompiledQuery:
+    """Compile a text that differs from another one in constants of brackets alone; refusals have no place.
+
+    Args:
+        filled: the normal form of the text.
+        channels: the channels' schemas.
+        like: what the other text was compiled to.
+    """
+    whole = compile_normal(filled.normal, channels, like)
+    if like.absence is None:
+        return whole
+    wanted, *forbidden = (
+        CompiledPart(part.text, compile_normal(part.normal, channels, known.compiled))
+        for part, known in zip(filled.parts, like.absence.parts, strict=True)
+    )
+    return _with_absence(whole, replace(like.absence, wanted=wanted, forbidden=tuple(forbidden)), like.level)
 
 
 def compile_normal(

@@ -32,7 +32,7 @@ def format_query(query: ast.Query) -> str:
     if query.publish is not None:
         lines.append(f"PUBLISH {query.publish}")
     if query.starting != "NOW":
-        lines.append(f"STARTING {query.starting if query.starting == 'ALL' else _string(query.starting)}")
+        lines.append(f"STARTING {query.starting if query.starting == 'ALL' else format_string(query.starting)}")
     if query.level is not None:
         lines.append(f"CONSISTENCY {format_level(query.level)}")
     if query.retracts:
@@ -70,14 +70,15 @@ def format_statement(statement: ast.Statement) -> str:
         case ast.DropQuery(name):
             return f"DROP QUERY {name};"
         case ast.DeclareNamespace(prefix, uri):
-            return f"DECLARE NAMESPACE {prefix} = {_string(uri)};"
+            return f"DECLARE NAMESPACE {prefix} = {format_string(uri)};"
         case ast.CreateQuery(None, query):
             return format_query(query) + ";"
         case ast.CreateQuery(name, query):
             return f"CREATE QUERY {name} AS\n{format_query(query)};"
 
 
-def _string(value: str) -> str:
+def format_string(value: str) -> str:
+    """Return a text in quotes."""
     return "'" + value.replace("'", "''") + "'"
 
 
@@ -146,7 +147,7 @@ def _expression(expression: ast.RelPath | ast.Literal_ | ast.Call) -> str:
             # With the dot in front no name is taken for a word or a function.
             return "." + _steps(steps)
         case ast.Literal_(value, is_number):
-            return value if is_number else _string(value)
+            return value if is_number else format_string(value)
         case ast.Call(name, args):
             return f"{name}({', '.join(map(_expression, args))})"
 
@@ -167,7 +168,7 @@ def format_operand(operand: ast.Operand) -> str:
     """Return a side of a predicate."""
     match operand:
         case ast.StringOperand(value):
-            return _string(value)
+            return format_string(value)
         case ast.FunctionOperand(name, inner):
             return f"{name}({format_operand(inner)})"
         case ast.Linear(None, _, constant):

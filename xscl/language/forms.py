@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from xscl.base.errors import QueryError
 from xscl.language import ast
-from xscl.language.compile import CompiledQuery, compile_normal, compile_query
+from xscl.language.compile import CompiledQuery, compile_filled, compile_query
 from xscl.language.facts import ChannelFacts
 from xscl.language.form_reader import FormKey, FormRead, read_form
 from xscl.language.outlines import Outline, outline_of
@@ -102,11 +102,7 @@ class Preparer:
         return self.known(text) or self.prepare(text, tokenize(text)[:-1], lambda: (parse_query(text), text))
 
     def _prepared(self, text: str, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
-        if _may_have_steps(text):
-            parsed = parse()
-            if parsed[0].negations or parsed[0].aggregate is not None:
-                return self._compiled(*parsed)
-        read = read_form(tokens)
+        read = None if _may_have_steps(text) else read_form(tokens)
         if read is None:
             return self._first(text, tokens, parse)
         form = self._forms.get(read.form)
@@ -132,15 +128,13 @@ class Preparer:
 
     def _filled(self, known: Outline, text: str, tokens: Sequence[Token]) -> Prepared | None:
         """Compile a text without parsing it; None: that does not do."""
-        normal = known.filled(text, tokens, self.namespaces)
-        if normal is None:
+        filled = known.filled(text, tokens, self.namespaces)
+        if filled is None:
             return None
         try:
-            compiled = compile_normal(normal, self.channels, known.first)
+            compiled = compile_filled(filled, self.channels, known.first)
         except QueryError:
             return None  # said of this text
-        if compiled.plans is not known.first.plans:
-            return None
         self._kept += 1
         return Prepared(replace(compiled, notes=known.first.notes), known.names)
 

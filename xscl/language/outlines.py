@@ -2,21 +2,26 @@
 
 The constants of a text are replaced by *marks*, and the text with marks is brought to normal form.  Where each mark
 stands in one condition, as it was written, the constants of another text are put in its place, and nothing is parsed.
-Any other outline, and any constant that may be refused, goes the way of all texts.
+The queries that a query about absence is made of are filled in with it.  Any other outline, and any constant that may
+be refused, goes the way of all texts.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from xscl.base.errors import QueryError
 from xscl.base.values import number_text
 from xscl.base.words import is_word
-from xscl.language.compile import CompiledQuery
+from xscl.language import ast
+from xscl.language.absence import absence_parts
+from xscl.language.compile import CompiledQuery, FilledPart, FilledQuery
+from xscl.language.format import format_query, format_string
 from xscl.language.normalize import NormalQuery, TreeNode, normalize
 from xscl.language.parser import parse_query
-from xscl.language.tokens import Token
+from xscl.language.tokens import Token, tokenize
 from xscl.xpath.pattern import (
     AllOf,
     AnyOf,
@@ -37,7 +42,7 @@ __all__ = ["Outline", "outline_of"]
 
 _MOST = 2_000
 """Words and signs, and hundreds of characters, of a text that is filled in; longer ones may be refused."""
-_CLAUSES = frozenset(("as", "change", "consistency", "create", "declare", "drop", "publish", "select", "starting"))
+_CLAUSES = frozenset(("as", "change", "create", "declare", "drop", "publish", "select", "starting"))
 _OTHERS = frozenset(("bad", "constructor", "next"))
 _ORDERS = frozenset(("<", "<=", ">", ">="))
 
@@ -57,6 +62,42 @@ def outline_of(tokens: Sequence[Token]) -> tuple[str, ...]:
     return tuple(found)
 
 
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """A normal form with marks."""
+
+    normal: NormalQuery
+    places: tuple[tuple[int, int], ...]
+    """(block, node) of the conditions with marks."""
+    first: NormalQuery
+    """The normal form of the first text of the outline."""
+    words: tuple[str, ...] = ()
+    """Text of a part, without the marks in it."""
+    order: tuple[int, ...] = ()
+    """Numbers of these marks."""
+
+    def filled(self, marks: Marks) -> NormalQuery:
+        """Return the normal form with constants for marks, but for places in its text."""
+        trees: dict[int, list[TreeNode]] = {}
+        for block, node in self.places:
+            nodes = trees.setdefault(block, list(self.normal.blocks[block].nodes))
+            known = nodes[node]
+            found = [_filled(condition, marks) for condition in known.conditions]
+            nodes[node] = TreeNode(known.parent, known.step, known.variable, found, known.spans)
+        blocks = tuple(
+            replace(block, nodes=trees[place]) if place in trees else self.first.blocks[place]
+            for place, block in enumerate(self.normal.blocks)
+        )
+        return replace(self.normal, blocks=blocks)
+
+    def text(self, constants: Sequence[Token]) -> str:
+        """Return the text of a part with constants for marks."""
+        told = [format_string(each.value) if each.kind == "string" else each.value for each in constants]
+        return "".join(
+            word + filled for word, filled in zip(self.words, [*(told[at] for at in self.order), ""], strict=True)
+        )
+
+
 @dataclass(slots=True)
 class Outline:
     """The texts of one outline."""
@@ -65,65 +106,95 @@ class Outline:
     """The first of them."""
     names: str
     """Its names, as JSON."""
-    normal: NormalQuery | None = None
-    """The normal form with marks; None: it is not made, or texts are not filled in."""
     marks: tuple[Constant, ...] = ()
-    places: tuple[tuple[int, int], ...] = ()
-    """(block, node) of the conditions with marks."""
     is_made: bool = False
+    _whole: _Marked | None = None
+    """None: it is not made, or texts are not filled in."""
+    _parts: list[_Marked] = field(default_factory=list)
+    """Queries that a query about absence is made of."""
 
-    def filled(self, text: str, tokens: Sequence[Token], namespaces: Mapping[str, str]) -> NormalQuery | None:
+    def filled(self, text: str, tokens: Sequence[Token], namespaces: Mapping[str, str]) -> FilledQuery | None:
         """Return the normal form of another text, but for places in it; None: it is to be parsed."""
         if not self.is_made:
             self.is_made = True
             self._make(text, tokens, namespaces)
-        if self.normal is None or len(tokens) > _MOST or len(text) > 100 * _MOST:
+        if self._whole is None or len(tokens) > _MOST or len(text) > 100 * _MOST:
             return None
-        values = tuple(map(_constant, _bracketed(tokens)))
+        constants = list(_bracketed(tokens))
+        values = tuple(map(_constant, constants))
         if None in values:
             return None
         marks: dict[Constant, Constant] = dict(zip(self.marks, values, strict=True))  # type: ignore[arg-type]
-        trees: dict[int, list[TreeNode]] = {}
         try:
-            for block, node in self.places:
-                nodes = trees.setdefault(block, list(self.normal.blocks[block].nodes))
-                known = nodes[node]
-                found = [_filled(condition, marks) for condition in known.conditions]
-                nodes[node] = TreeNode(known.parent, known.step, known.variable, found, known.spans)
+            parts = tuple(FilledPart(part.text(constants), part.filled(marks)) for part in self._parts)
+            return FilledQuery(self._whole.filled(marks), parts)
         except _Refused:
             return None
-        blocks = tuple(
-            replace(block, nodes=trees[place]) if place in trees else self.first.normal.blocks[place]
-            for place, block in enumerate(self.normal.blocks)
-        )
-        return replace(self.normal, blocks=blocks)
 
     def _make(self, text: str, tokens: Sequence[Token], namespaces: Mapping[str, str]) -> None:
         """Bring the text with marks to normal form, where that can be filled in."""
-        if any(kind in _OTHERS or kind == "name" and value.lower() in _CLAUSES for kind, value, _, _ in tokens):
+        if self.first.windowed is not None or any(kind in _OTHERS or kind == "name" and value.lower() in _CLAUSES for kind, value, _, _ in tokens):
             return
-        parts: list[str] = []
+        words: list[str] = []
         marks: list[Constant] = []
         end, begin = 0, tokens[0].start
         for token in _bracketed(tokens):
             is_number = token.kind == "number"
             marks.append(Constant(f"{7_000_000_001 + len(marks)}" if is_number else f"qz{len(marks)}zq", is_number))
-            parts += [text[end : token.start - begin], str(marks[-1])]
+            words += [text[end : token.start - begin], str(marks[-1])]
             end = token.end - begin
-        marked = "".join(parts) + text[end:]
+        marked = "".join(words) + text[end:]
         try:
-            normal = normalize(parse_query(marked), marked, namespaces)
-        except QueryError:
+            query = parse_query(marked)
+            whole, seen = _marked(replace(query, negations=()), marked, marks, self.first, namespaces)
+            parts: list[_Marked] = []
+            for part, known in self._queries(query, marked):
+                made, more = _marked(part, marked, marks, known, namespaces)
+                seen |= more
+                parts.append(_worded(made, format_query(part), marks))
+        except (QueryError, _Refused):
             return
-        places, seen = [], []
-        for at, block in enumerate(normal.blocks):
-            for node, tree in enumerate(block.nodes):
-                found = [each for condition in tree.conditions for each in _constants(condition, marks)]
-                seen += found
-                places += [(at, node)] * bool(found)
         # Notes are made of texts in quotes that are compared as numbers.
-        if sorted(map(str, seen)) == sorted(map(str, marks)):
-            self.normal, self.marks, self.places = normal, tuple(marks), tuple(places)
+        if seen == Counter(marks):
+            self._whole, self._parts, self.marks = whole, parts, tuple(marks)
+
+    def _queries(self, query: ast.Query, text: str) -> Iterator[tuple[ast.Query, CompiledQuery]]:
+        """Yield the queries that a query about absence is made of, with those of the first text."""
+        if self.first.absence is not None:
+            made = absence_parts(query, text)
+            known = (part.compiled for part in self.first.absence.parts)
+            yield from zip((made.wanted, *made.forbidden), known, strict=True)
+
+
+def _marked(
+    query: ast.Query, text: str, marks: Sequence[Constant], first: CompiledQuery, namespaces: Mapping[str, str]
+) -> tuple[_Marked, Counter[Constant]]:
+    """Return the normal form of a query with marks, and how often it has each of them."""
+    normal = normalize(query, text, namespaces)
+    places, seen = [], Counter[Constant]()
+    for at, block in enumerate(normal.blocks):
+        for node, tree in enumerate(block.nodes):
+            found = [each for condition in tree.conditions for each in _constants(condition, marks)]
+            seen.update(found)
+            places += [(at, node)] * bool(found)
+    return _Marked(normal, tuple(places), first.normal), seen
+
+
+def _worded(part: _Marked, text: str, marks: Sequence[Constant]) -> _Marked:
+    """Return a part with its text, cut at the marks.
+
+    Raises:
+        _Refused: there are other constants in its brackets.
+    """
+    words, order, end = list[str](), list[int](), 0
+    for token in _bracketed(tokenize(text)):
+        mark = Constant(token.value, token.kind == "number")
+        if mark not in marks:
+            raise _Refused
+        words.append(text[end : token.start])
+        order.append(marks.index(mark))
+        end = token.end
+    return replace(part, words=(*words, text[end:]), order=tuple(order))
 
 
 class _Refused(Exception):
