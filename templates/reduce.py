@@ -7,8 +7,9 @@ stay.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 __all__ = ["Minor", "reduce_tree"]
 
@@ -29,7 +30,7 @@ class Minor:
         )
 
 
-def reduce_tree(parents: Sequence[int], keep: Collection[int]) -> Minor:
+def reduce_tree(parents: Sequence[int], keep: Iterable[int]) -> Minor:
     """Return the minor of a tree given by parents (-1 for the root, parents before children) that keeps ``keep``.
 
     A chain a-b-c with a branch d under b, keeping c and d, leaves b with its two leaves:
@@ -37,6 +38,11 @@ def reduce_tree(parents: Sequence[int], keep: Collection[int]) -> Minor:
     >>> reduce_tree([-1, 0, 1, 1], {2, 3})
     Minor(nodes=(1, 2, 3), parents=(-1, 0, 0))
     """
+    return _reduced(tuple(parents), frozenset(keep))
+
+
+@lru_cache(maxsize=10_000)
+def _reduced(parents: tuple[int, ...], keep: frozenset[int]) -> Minor:
     live_children = [0] * len(parents)
     live = [False] * len(parents)
     for node in range(len(parents) - 1, -1, -1):

@@ -252,6 +252,9 @@ class Definition:
 
 def conditions(parts: Iterable[Condition]) -> tuple[Condition, ...]:
     """Return the conditions of one node in canonical order, without duplicates."""
+    parts = tuple(parts)
+    if len(parts) <= 1:
+        return parts
     return tuple(condition for _, condition in sorted({str(part): part for part in parts}.items()))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,7 @@ from xscl.templates.results import Admitted, ClassRow, ResultColumns
 __all__ = ["Changes", "Readers", "Retraction", "changes_of", "retraction_rows"]
 
 _NONE = -(1 << 62)
+_TOLD = "answered", "decided", "killed"
 _CELLS = 4_000_000
 """Rows times queries that are looked at together."""
 _Queries = tuple[Int64s, Int64s, Int64s]
@@ -128,6 +129,19 @@ class Readers:
         mine = slice(self._starts[at], self._starts[at + 1] if at + 1 < len(self._starts) else None)
         return self._begins[mine], self._ends[mine], self._numbers[mine]
 
+    @property
+    def queries(self) -> _Queries:
+        """All queries, those of a group side by side."""
+        return self._begins, self._ends, self._numbers
+
+    def starts(self, rows: pa.Table) -> Int64s:
+        """Return the place of the first query of each row's group, which has some."""
+        return self._starts[self._at(rows)]
+
+    def counts(self, rows: pa.Table) -> Int64s:
+        """Return the number of queries of each row's group, which has some."""
+        return np.diff(self._starts, append=len(self._begins))[self._at(rows)]
+
     def may_see(self, left: pa.Table) -> Bools:
         """Tell for which rows a query is left that no forbidden document keeps from them."""
         newest = self._greatest(np.where(self._ends > self.last, self._begins, _NONE))
@@ -165,18 +179,24 @@ def changes_of(part: Subtracted, readers: Readers, first: int) -> Changes:
     found = Changes(touched=bool(part.touched.num_rows))
     hits: _Hits = tuple(part.hits.column(name).to_numpy() for name in ("row", "place", "other"))
     chosen = np.flatnonzero(readers.may_change(part.touched, hits, first))
-    # A group has its rows side by side.
-    chosen = chosen[np.argsort(part.touched.column("gid").to_numpy()[chosen], kind="stable")]
+    if not len(chosen):
+        return found
+    order, starts = _by_match(part.touched.take(pa.array(chosen)))
+    chosen = chosen[order]
     rows, hits = part.touched.take(pa.array(chosen)), _moved(hits, chosen, part.touched.num_rows)
-    groups, begins = np.unique(rows.column("gid").to_numpy(), return_index=True)
-    cuts = np.append(begins, rows.num_rows).tolist()
-    of_group = np.searchsorted(hits[0], cuts).tolist()
-    for number, gid in enumerate(groups.tolist()):
-        begin, end = cuts[number : number + 2]
-        row, place, other = (column[of_group[number] : of_group[number + 1]] for column in hits)
-        touched = _Touched(rows.slice(begin, end - begin), (row - begin, place, other), readers.of(gid))
-        for some in touched.chunks():
-            found.add(some.changes(gid, readers.last, first))
+    # Some matches at a time: those of few queries are thousands, and some may have a hundred thousand queries.
+    cells = np.cumsum(np.add.reduceat(readers.counts(rows), starts))
+    begin = 0
+    while begin < len(starts):
+        done = cells[begin - 1] if begin else 0
+        end = max(begin + 1, int(np.searchsorted(cells, done + _CELLS, side="right")))
+        first_row, last_row = starts[begin], starts[end] if end < len(starts) else rows.num_rows
+        low, high = np.searchsorted(hits[0], [first_row, last_row])
+        row, place, other = (column[low:high] for column in hits)
+        some = rows.slice(first_row, last_row - first_row)
+        chunk = _Chunk(some, starts[begin:end] - first_row, readers, (row - first_row, place, other))
+        found.add(chunk.changes(first))
+        begin = end
     return found
 
 
@@ -190,82 +210,83 @@ def _moved(hits: _Hits, chosen: Int64s, count: int) -> _Hits:
     return row[order], hits[1][order], hits[2][order]
 
 
-class _Touched:
-    """Touched rows of a group, those of one match side by side."""
-
-    def __init__(self, rows: pa.Table, hits: _Hits, queries: _Queries) -> None:
-        self.queries = queries
-        order, self.starts = _by_match(rows)
-        self.rows = rows.take(pa.array(order))
-        self.hits = _moved(hits, order, rows.num_rows)
-
-    def chunks(self) -> Iterator[_Chunk]:
-        """Yield some matches at a time."""
-        size = max(1, _CELLS // max(1, len(self.queries[0])))
-        begin = 0
-        while begin < self.rows.num_rows:
-            behind = self.starts[np.searchsorted(self.starts, begin + size) :]
-            end = int(behind[0]) if len(behind) else self.rows.num_rows
-            mine = (self.hits[0] >= begin) & (self.hits[0] < end)
-            row, place, other = (column[mine] for column in self.hits)
-            starts = self.starts[(self.starts >= begin) & (self.starts < end)] - begin
-            yield _Chunk(self.rows.slice(begin, end - begin), starts, self.queries, (row - begin, place, other))
-            begin = end
-
-
 def _by_match(rows: pa.Table) -> tuple[Int64s, Int64s]:
-    """Return the order of rows of a group by the matches that they make, and where each match begins in it."""
-    if not rows.num_rows:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    """Return the order of rows by group and by the matches that they make, and where each match begins in it."""
     # Members and shown nodes begin what tells bindings apart.
-    shown = len(rows.column("docs")[0].as_py()) + len(rows.column("nodes")[0].as_py())
-    matches = pc.binary_slice(rows.column("key").combine_chunks(), 0, 8 * shown).dictionary_encode().indices.to_numpy()
-    order = np.argsort(matches, kind="stable")
-    return order, np.flatnonzero(np.diff(matches[order], prepend=-1))
+    shown = sum(list_parts(rows.column(name))[0] for name in ("docs", "nodes"))
+    keys, matches = rows.column("key").combine_chunks(), np.empty(rows.num_rows, dtype=np.int64)
+    for width in np.unique(shown).tolist():
+        mine = np.flatnonzero(shown == width)
+        cut = pc.binary_slice(keys.take(pa.array(mine)), 0, 8 * width)
+        matches[mine] = cut.dictionary_encode().indices.to_numpy()
+    groups = rows.column("gid").to_numpy()
+    order = np.lexsort((matches, shown, groups))
+    begins = [np.diff(column[order], prepend=-1) != 0 for column in (groups, shown, matches)]
+    return order, np.flatnonzero(np.logical_or.reduce(begins))
+
+
+def _spread(begins: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the number of a range and a place in it, for each place of some ranges.
+
+    >>> [found.tolist() for found in _spread(np.array([7, 3]), np.array([1, 2]))]
+    [[0, 1, 1], [7, 3, 4]]
+    """
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(np.arange(len(counts)), counts), np.repeat(begins, counts) + within
 
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
+    """Touched rows, those of one match side by side; each meets the queries of its group."""
+
     rows: pa.Table
     starts: Int64s
     """First row of each match."""
-    queries: _Queries
+    readers: Readers
     hits: _Hits
 
-    def changes(self, gid: int, last: int, first: int) -> Changes:
-        """Return the changes of matches of a group; ``first`` and ``last`` are the places of the batch."""
-        begins, ends, numbers = self.queries
-        oldest, newest = _places(self.rows)
-        answered, decided, killed = (
-            self.rows.column(name).to_numpy()[:, None] for name in ("answered", "decided", "killed")
-        )
-        sees = (begins < oldest[:, None]) & (newest[:, None] < ends)
+    def changes(self, first: int) -> Changes:
+        """Return the changes of the matches; ``first`` is the first place of the batch."""
+        counts = self.readers.counts(self.rows)
+        row, query = _spread(self.readers.starts(self.rows), counts)
+        begins, ends, numbers = (column[query] for column in self.readers.queries)
+        oldest, newest = (column[row] for column in _places(self.rows))
+        answered, decided, killed = (self.rows.column(name).to_numpy()[row] for name in _TOLD)
+        sees = (begins < oldest) & (newest < ends)
         alive = sees & (killed <= begins)
         had = alive & (answered >= 0) & (answered < ends)
-        has = alive & (decided <= last) & (decided < ends) & ~self._hit(first)
-        before, now = (np.logical_or.reduceat(one, self.starts, axis=0) for one in (had, has))
-        seen = sees[self.starts]
-        come, gone = now & ~before, before & ~now
+        has = alive & (decided <= self.readers.last) & (decided < ends) & ~self._hit(counts, first)
+        # A match has several rows, and each of these meets the same queries.
+        match = np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=self.rows.num_rows))[row]
+        order = np.lexsort((row, query, match))
+        cells = np.flatnonzero((np.diff(match[order], prepend=-1) != 0) | (np.diff(query[order], prepend=-1) != 0))
+        before, now = (np.logical_or.reduceat(one[order], cells) for one in (had, has))
+        at = order[cells]
+        told = _Told(match[at], numbers[at], sees[at], ends[at])
         found = Changes()
-        whole, came = (come == seen).all(axis=1), np.flatnonzero(come.any(axis=1))
-        for match, key in zip(came.tolist(), self._keys(came), strict=True):
-            whose = _whose(gid, numbers[come[match]], whole=bool(whole[match]))
-            found.found.append(_Found(whose, *key[:2], self._witness(match, has), key[2]))
-        went = np.flatnonzero(gone.any(axis=1))
-        for match, key in zip(went.tolist(), self._keys(went), strict=True):
-            place, other = self._first_hit(match, first)
-            all_of_them = bool((gone[match] == (seen[match] & (ends > place))).all())
-            whose = _whose(gid, numbers[gone[match]], whole=all_of_them)
-            found.retracted.append(Retraction(whose, *key, place, other))
+        living = np.zeros(self.rows.num_rows, dtype=np.bool_)
+        living[row[has]] = True
+        came = told.of(now & ~before)
+        keys, witnesses = self._keys([each for each, _, _ in came]), self._witnesses([m for m, _, _ in came], living)
+        for (match_, own, seen), key, witness in zip(came, keys, witnesses, strict=True):
+            whose = _whose(key[0], told.numbers[own], whole=len(own) == told.sees[seen].sum())
+            found.found.append(_Found(whose, *key[1:3], witness, key[3]))
+        went = told.of(before & ~now)
+        for (match_, own, seen), key in zip(went, self._keys([each for each, _, _ in went]), strict=True):
+            place, other = self._first_hit(match_, first)
+            whole = len(own) == (told.sees[seen] & (told.ends[seen] > place)).sum()
+            whose = _whose(key[0], told.numbers[own], whole=bool(whole and (told.ends[own] > place).all()))
+            found.retracted.append(Retraction(whose, *key[1:], place, other))
         return found
 
-    def _hit(self, first: int) -> Bools:
-        """Tell for which queries a forbidden document of a row has come."""
-        begins, ends, _ = self.queries
+    def _hit(self, counts: Int64s, first: int) -> Bools:
+        """Tell of each row, with each query of its group, whether a forbidden document has come."""
         row, place, _ = self.hits
-        found = np.zeros((self.rows.num_rows, len(begins)), dtype=np.bool_)
-        sees = (place[:, None] > begins) & (np.maximum(place, first)[:, None] < ends)
-        np.logical_or.at(found, row, sees)
+        found = np.zeros(counts.sum(), dtype=np.bool_)
+        hit, at = _spread((np.cumsum(counts) - counts)[row], counts[row])
+        _, query = _spread(self.readers.starts(self.rows)[row], counts[row])
+        begins, ends, _ = (column[query] for column in self.readers.queries)
+        found[at[(place[hit] > begins) & (np.maximum(place, first)[hit] < ends)]] = True
         return found
 
     def _first_hit(self, match: int, first: int) -> tuple[int, int]:
@@ -280,17 +301,43 @@ class _Chunk:
         end = self.starts[match + 1] if match + 1 < len(self.starts) else self.rows.num_rows
         return int(self.starts[match]), int(end)
 
-    def _keys(self, matches: Int64s) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], int]]:
-        """Yield documents and nodes of matches, and how much later than their members they are."""
-        some = self.rows.select(["docs", "nodes", "later"]).take(pa.array(self.starts[matches]))
-        for row in some.to_pylist():
-            yield tuple(row["docs"]), tuple(row["nodes"]), row["later"]
+    def _keys(self, matches: Sequence[int]) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...], int]]:
+        """Yield groups, documents and nodes of matches, and how much later than their members they are."""
+        some = self.rows.select(["gid", "docs", "nodes", "later"]).take(pa.array(self.starts[matches]))
+        columns = (some.column(name).to_pylist() for name in some.column_names)
+        for gid, docs, nodes, later in zip(*columns, strict=True):
+            yield gid, tuple(docs), tuple(nodes), later
 
-    def _witness(self, match: int, has: Bools) -> tuple[int, ...]:
-        """Return the least witness of a match's rows that some query has."""
-        begin, end = self._span(match)
-        living = [row for row in range(begin, end) if end - begin == 1 or has[row].any()]
-        return min(tuple(self.rows.column("witness")[row].as_py()) for row in living)
+    def _witnesses(self, matches: Sequence[int], living: Bools) -> Iterator[tuple[int, ...]]:
+        """Yield the least witness of each match's rows that some query has."""
+        spans = [self._span(match) for match in matches]
+        rows = [[row for row in range(*span) if living[row]] for span in spans]
+        every = self.rows.column("witness").take(pa.array([row for some in rows for row in some], pa.int64()))
+        waiting = iter(every.to_pylist())
+        for some in rows:
+            yield min(tuple(next(waiting)) for _ in some)
+
+
+class _Told(NamedTuple):
+    """Matches with each query of their group, those of one match side by side."""
+
+    match: Int64s
+    numbers: Int64s
+    """Number of the query."""
+    sees: Bools
+    """Whether the query sees the members."""
+    ends: Int64s
+    """Place where the query ended."""
+
+    def of(self, chosen: Bools) -> list[tuple[int, Int64s, slice]]:
+        """Return the matches that some of these rows are of, with these rows, and with all rows of the match."""
+        at = np.flatnonzero(chosen)
+        matches, begins = np.unique(self.match[at], return_index=True)
+        if not len(matches):
+            return []
+        spans = np.stack([np.searchsorted(self.match, matches, side) for side in ("left", "right")], axis=1).tolist()
+        own = np.split(at, begins[1:])
+        return [(match, mine, slice(*span)) for match, mine, span in zip(matches.tolist(), own, spans, strict=True)]
 
 
 def _whose(gid: int, numbers: Int64s, *, whole: bool) -> tuple[int, ...]:

@@ -344,14 +344,13 @@ class _Compiler:
 
     def compiled(self, like: CompiledQuery | None = None) -> CompiledQuery:
         normal = self.normal
-        if like is not None:
-            plans = [
-                self._plan_like(index, like) or self._plan(index, block) for index, block in enumerate(normal.blocks)
-            ]
-            if self._is_like(plans, like):
-                return self._with_guards_of(plans, like)
+        alike = [None if like is None else self._plan_like(index, like) for index in range(len(normal.blocks))]
+        plans = [plan or self._plan(index, normal.blocks[index]) for index, plan in enumerate(alike)]
+        if like is not None and self._is_like(plans, like):
+            return self._with_guards_of(plans, like)
+        # Plans of another query have its vertices.
+        plans = [self._plan(index, normal.blocks[index]) if alike[index] else plan for index, plan in enumerate(plans)]
         check_comparisons(self.normal, self.columns)
-        plans = [self._plan(index, block) for index, block in enumerate(normal.blocks)]
         check_size(plans)
         graph = self._graph(plans)
         canonical = canonicalize(graph)

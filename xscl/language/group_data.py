@@ -7,10 +7,11 @@ own.  Reading makes values of a few plain classes, and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from xscl.language.compile import CompiledQuery
@@ -89,11 +90,25 @@ _CLASSES: Mapping[str, Any] = {
     )
 }
 """Classes of values by their names in data."""
-_FIELDS = {
-    made: tuple(each.name for each in fields(made)) for made in (*_CLASSES.values(), Definition) if made is not Fraction
-}
 _NAMES: Mapping[type, str] = {**{made: name for name, made in _CLASSES.items()}, Definition: "Definition", tuple: ""}
 _Place = tuple[int]
+
+
+def _reader(made: Any) -> Callable[[Any], Sequence[object]]:
+    """Return what reads the fields of values of a class."""
+    first, *others = (each.name for each in fields(made))
+    read = attrgetter(first, *others)
+    return read if others else lambda value: (read(value),)
+
+
+_PARTS: Mapping[type, Callable[[Any], Sequence[object]]] = {
+    **{made: _reader(made) for made in _CLASSES.values() if made is not Fraction},
+    tuple: lambda value: value,
+    Fraction: lambda value: (str(value),),
+    # Its key is a digest of its text, which takes long to make.
+    Definition: lambda value: (value.key, value.channel, value.steps, value.conditions),
+}
+"""What an entry is made of, by the class of a value."""
 
 
 def groups_data(forms: Iterable[tuple[str, GroupForm]]) -> Data:
@@ -128,23 +143,11 @@ class _Table:
         key = value.key if isinstance(value, Definition) else None
         if key in self._definitions:
             return self._definitions[key]
-        entry = (name, *map(self.put, _parts(value)))
+        entry = (name, *map(self.put, _PARTS[type(value)](value)))
         place = (self.places.setdefault(entry, len(self.places)),)
         if key is not None:
             self._definitions[key] = place
         return place
-
-
-def _parts(value: Any) -> Iterable[object]:
-    match value:
-        case tuple():
-            return value
-        case Fraction():
-            return (str(value),)
-        case Definition():
-            # Its key is a digest of its text, which takes long to make.
-            return (value.key, value.channel, value.steps, value.conditions)
-    return [getattr(value, name) for name in _FIELDS[type(value)]]
 
 
 class GroupReader:

@@ -35,7 +35,7 @@ from xscl.language.compile import CompiledQuery, at_level
 from xscl.language.format import format_level
 from xscl.language.forms import Prepared
 from xscl.language.parser import parse_level
-from xscl.language.query_rows import guards_of, names_json, variables_of
+from xscl.language.query_rows import guards_of, variables_of
 from xscl.registry.allowances import Allowances
 from xscl.registry.memory import Known
 from xscl.templates.relations import rt_rows
@@ -298,7 +298,7 @@ class Loading:
 def _parts(one: _Waiting) -> Iterator[_Waiting]:
     """Yield the queries that a query about absence, or one with windows, is made of."""
     for part in one.prepared.compiled.parts:
-        yield _Waiting("", part.text, one.namespaces, Prepared(part.compiled, names_json(part.compiled)))
+        yield _Waiting("", part.text, one.namespaces, Prepared(part.compiled, ""))
 
 
 def _part_rows(one: _Waiting, numbers: Mapping[str, int], parts: Mapping[str, int]) -> Iterator[Row]:

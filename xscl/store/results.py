@@ -7,8 +7,9 @@ chosen and sorted as numbers first, and what they mean is looked up for the chos
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -259,15 +260,20 @@ class Meanings:
             rows = rows_where(rows, chosen)
         self._origin, self._number = int64s(rows.column("origin")), int64s(rows.column("class"))
         self._columns = [rows.column(name).combine_chunks() for name in _MEANT]
-        self._places: dict[tuple[int, int], list[int]] = {}
-        for place, key in enumerate(zip(self._origin.tolist(), self._number.tolist(), strict=True)):
-            self._places.setdefault(key, []).append(place)
         self._known: dict[tuple[int, int], list[Meaning]] = {}
-        self.size = sum(int(column.nbytes) for column in self._columns) + 300 * len(self._places)
+        self.size = sum(int(column.nbytes) for column in self._columns) + 300 * len(self._origin)
         """Bytes, about."""
 
     def __bool__(self) -> bool:
-        return bool(self._places)
+        return bool(len(self._origin))
+
+    @cached_property
+    def _places(self) -> Mapping[tuple[int, int], Sequence[int]]:
+        """Rows of each class."""
+        found: dict[tuple[int, int], list[int]] = {}
+        for place, key in enumerate(zip(self._origin.tolist(), self._number.tolist(), strict=True)):
+            found.setdefault(key, []).append(place)
+        return found
 
     def have(self, combinations: Combinations) -> Bools:
         """Tell the combinations that have a match."""
