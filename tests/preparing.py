@@ -73,6 +73,7 @@ class Both:
         assert Counter(map(repr, compiled.specs)) == Counter(map(repr, expected.specs)), text
         assert Counter(map(repr, compiled.facts)) == Counter(map(repr, expected.facts)), text
         assert compiled.channels == expected.channels, text
+        assert parts(compiled) == parts(expected), text
         assert {d.key for d in compiled.definitions.values()} == {d.key for d in expected.definitions.values()}, text
         query = parse_query(text)
         assert (found.publish, found.starting) == (query.publish, query.starting), text
@@ -93,6 +94,14 @@ class Both:
             assert told(found) == told(error), text
         else:
             raise AssertionError(f"taken, though {error.condition}: {text}")
+
+
+def parts(compiled: CompiledQuery) -> tuple[object, ...]:
+    """What a query about absence is made of."""
+    if compiled.absence is None:
+        return ()
+    made = [(part.text, part.compiled.group, part.compiled.template) for part in compiled.absence.parts]
+    return compiled.level, compiled.absence.ends, compiled.absence.shown, *made
 
 
 def told(error: QueryError) -> tuple[object, ...]:

@@ -93,8 +93,10 @@ def decide_absences(batch: Attempt) -> Absences:
     folder = batch.home.root / batch.results
     files = data_files(folder) if folder.exists() else []
     results = Results(files)
+    with batch.home.catalog.read() as connection:
+        parts = read_parts(connection, np.unique(results.class_groups()[2]).tolist()) if files else []
     edited = edited_matches(batch, results, out)
-    work, changed = _round(batch, files)
+    work, changed = _round(batch, results, parts)
     found, after, on_spark = Changes(), None, False
     if work.pending.num_rows:
         found, left, on_spark = _decided(batch, work)
@@ -106,7 +108,7 @@ def decide_absences(batch: Attempt) -> Absences:
     tables = () if batch.publisher is None else batch.publisher.tables
     replayed = replayed_matches(batch.home, span, files, work) if span.replayed else []
     rows = retraction_rows(batch.home, span, [*found.retracted, *edited, *replayed], tables)
-    counts = Counter(match=-_unasked(batch, results))
+    counts = Counter(match=-_unasked(batch, results, parts))
     counts.update(out.counts)
     return Absences(before, after, counts, tuple(rows), on_spark)
 
@@ -158,23 +160,23 @@ def commit_absences(connection: sa.Connection, absences: Absences, now: int) -> 
 # -- what was found ------------------------------------------------------------------------------------------------
 
 
-def _round(batch: Attempt, files: Sequence[Any]) -> tuple[Round, bool]:
+def _round(batch: Attempt, results: Results, parts: Sequence[Any]) -> tuple[Round, bool]:
     """Return the rows to decide, and whether there are new ones or killed ones."""
     known = PENDING_SCHEMA.empty_table()
     if batch.span.pending is not None:
         known = pq.read_table(check_file(batch.home.root / batch.span.pending), schema=PENDING_SCHEMA)
-    wanted, killed = _found(batch, files) if files else ([], [])
+    wanted, killed = _found(batch, results, parts)
     pending = pa.concat_tables([known, *wanted])
     kills = pa.concat_tables([KILL_SCHEMA.empty_table(), *killed])
     return Round(pending, kills), bool(wanted or killed)
 
 
-def _found(batch: Attempt, files: Sequence[Any]) -> tuple[list[pa.Table], list[pa.Table]]:
-    """Return new pending rows, and bindings with forbidden documents, of what the levels have found."""
-    results = Results(files)
-    with batch.home.catalog.read() as connection:
-        rows = read_parts(connection, np.unique(results.class_groups()[2]).tolist())
-    asked = [row for row in rows if row.ends not in (NOTHING_FORBIDDEN, OF_WINDOWS)]
+def _found(batch: Attempt, results: Results, parts: Sequence[Any]) -> tuple[list[pa.Table], list[pa.Table]]:
+    """Return new pending rows, and bindings with forbidden documents, of what the levels have found.
+
+    ``parts`` are rows of the table of parts, of all groups that have found something.
+    """
+    asked = [row for row in parts if row.ends not in (NOTHING_FORBIDDEN, OF_WINDOWS)]
     if not asked:
         return [], []
     meanings = results.meanings({row.part for row in asked})
@@ -193,11 +195,11 @@ def _found(batch: Attempt, files: Sequence[Any]) -> tuple[list[pa.Table], list[p
     return wanted, killed
 
 
-def _unasked(batch: Attempt, results: Results) -> int:
+def _unasked(batch: Attempt, results: Results, parts: Sequence[Any]) -> int:
     """Count the matches that only parts of groups have, and that no query asks for."""
+    hidden = {row.part for row in parts}
     with batch.home.catalog.read() as connection:
-        parts = {row.part for row in read_parts(connection, np.unique(results.class_groups()[2]).tolist())}
-        unasked = parts - asked_groups(connection, parts)
+        unasked = hidden - asked_groups(connection, hidden)
     if not unasked:
         return 0
     meanings, found = results.meanings(unasked), results.combinations()

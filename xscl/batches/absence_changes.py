@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from xscl.base.docids import place_of
 from xscl.batches.ranges import BatchRange
 from xscl.catalog.retractions import Because
-from xscl.catalog.tables import QUERIES, in_parts
+from xscl.catalog.tables import QUERIES, among
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
 from xscl.store.parquet import list_parts
@@ -112,11 +112,9 @@ class Readers:
         """Read the queries that were live at the place ``oldest`` or came later; ``last`` is the batch's last place."""
         self.last = last
         columns = QUERIES.c.gid, QUERIES.c.sees_from, QUERIES.c.docid_until, QUERIES.c.query
-        rows: list[tuple[int, ...]] = []
-        for some in in_parts(groups):
-            live = QUERIES.c.gid.in_(some), QUERIES.c.docid_until > oldest
-            rows += map(tuple, connection.execute(sa.select(*columns).where(*live)))
-        table = np.array(sorted(rows), dtype=np.int64).reshape(-1, 4)
+        live = among(connection, QUERIES.c.gid, groups), QUERIES.c.docid_until > oldest
+        rows = sorted(map(tuple, connection.execute(sa.select(*columns).where(*live))))
+        table = np.array(rows, dtype=np.int64).reshape(-1, 4)
         _, self._begins, self._ends, self._numbers = table.T
         self._groups, self._starts = np.unique(table[:, 0], return_index=True)
 
@@ -213,7 +211,7 @@ def _moved(hits: _Hits, chosen: Int64s, count: int) -> _Hits:
 def _by_match(rows: pa.Table) -> tuple[Int64s, Int64s]:
     """Return the order of rows by group and by the matches that they make, and where each match begins in it."""
     # Members and shown nodes begin what tells bindings apart.
-    shown = sum(list_parts(rows.column(name))[0] for name in ("docs", "nodes"))
+    shown = list_parts(rows.column("docs"))[0] + list_parts(rows.column("nodes"))[0]
     keys, matches = rows.column("key").combine_chunks(), np.empty(rows.num_rows, dtype=np.int64)
     for width in np.unique(shown).tolist():
         mine = np.flatnonzero(shown == width)
@@ -257,23 +255,23 @@ class _Chunk:
         had = alive & (answered >= 0) & (answered < ends)
         has = alive & (decided <= self.readers.last) & (decided < ends) & ~self._hit(counts, first)
         # A match has several rows, and each of these meets the same queries.
-        match = np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=self.rows.num_rows))[row]
-        order = np.lexsort((row, query, match))
-        cells = np.flatnonzero((np.diff(match[order], prepend=-1) != 0) | (np.diff(query[order], prepend=-1) != 0))
+        of = np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=self.rows.num_rows))[row]
+        order = np.lexsort((row, query, of))
+        cells = np.flatnonzero((np.diff(of[order], prepend=-1) != 0) | (np.diff(query[order], prepend=-1) != 0))
         before, now = (np.logical_or.reduceat(one[order], cells) for one in (had, has))
         at = order[cells]
-        told = _Told(match[at], numbers[at], sees[at], ends[at])
+        told = _Told(of[at], numbers[at], sees[at], ends[at])
         found = Changes()
         living = np.zeros(self.rows.num_rows, dtype=np.bool_)
         living[row[has]] = True
         came = told.of(now & ~before)
         keys, witnesses = self._keys([each for each, _, _ in came]), self._witnesses([m for m, _, _ in came], living)
-        for (match_, own, seen), key, witness in zip(came, keys, witnesses, strict=True):
+        for (_, own, seen), key, witness in zip(came, keys, witnesses, strict=True):
             whose = _whose(key[0], told.numbers[own], whole=len(own) == told.sees[seen].sum())
             found.found.append(_Found(whose, *key[1:3], witness, key[3]))
         went = told.of(before & ~now)
-        for (match_, own, seen), key in zip(went, self._keys([each for each, _, _ in went]), strict=True):
-            place, other = self._first_hit(match_, first)
+        for (match, own, seen), key in zip(went, self._keys([each for each, _, _ in went]), strict=True):
+            place, other = self._first_hit(match, first)
             whole = len(own) == (told.sees[seen] & (told.ends[seen] > place)).sum()
             whose = _whose(key[0], told.numbers[own], whole=bool(whole and (told.ends[own] > place).all()))
             found.retracted.append(Retraction(whose, *key[1:], place, other))

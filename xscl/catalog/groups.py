@@ -31,6 +31,7 @@ from xscl.catalog.tables import (
     QUERIES,
     TEMPLATES,
     VARIABLES,
+    among,
     in_parts,
 )
 from xscl.templates.graph import EdgeKind
@@ -215,20 +216,14 @@ def add_parts(connection: Connection, rows: Sequence[Row]) -> None:
 
 def read_parts(connection: Connection, parts: Collection[int]) -> list[sa.Row[tuple[int, int, int, str, int]]]:
     """Return the rows of ``parts`` for what some groups find, in the order of groups."""
-    found: list[sa.Row[tuple[int, int, int, str, int]]] = []
-    for some in in_parts(sorted(parts)):
-        wanted = sa.select(PARTS).where(PARTS.c.part.in_(some)).order_by(PARTS.c.gid, PARTS.c.number)
-        found += connection.execute(wanted).all()
-    return found
+    wanted = sa.select(PARTS).where(among(connection, PARTS.c.part, parts)).order_by(PARTS.c.gid, PARTS.c.number)
+    return list(connection.execute(wanted))
 
 
 def read_parts_of(connection: Connection, groups: Collection[int]) -> list[sa.Row[tuple[int, int, int, str, int]]]:
     """Return the rows of ``parts`` of some groups about absence, in their order."""
-    found: list[sa.Row[tuple[int, int, int, str, int]]] = []
-    for some in in_parts(sorted(groups)):
-        wanted = sa.select(PARTS).where(PARTS.c.gid.in_(some)).order_by(PARTS.c.gid, PARTS.c.number)
-        found += connection.execute(wanted).all()
-    return found
+    wanted = sa.select(PARTS).where(among(connection, PARTS.c.gid, groups)).order_by(PARTS.c.gid, PARTS.c.number)
+    return list(connection.execute(wanted))
 
 
 def has_absences(connection: Connection) -> bool:

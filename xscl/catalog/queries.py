@@ -15,7 +15,7 @@ from xscl.catalog.prepared import prepared
 from xscl.catalog.records import RAW, QueryInfo
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_query
-from xscl.catalog.tables import GROUPS, IS_DROPPED, IS_LISTED, IS_PUBLISHING, NEVER, QUERIES, STREAMS, in_parts
+from xscl.catalog.tables import GROUPS, IS_DROPPED, IS_LISTED, IS_PUBLISHING, NEVER, QUERIES, STREAMS, among, in_parts
 
 __all__ = [
     "LIVE",
@@ -121,10 +121,7 @@ def _feeds(connection: Connection, rows: Collection[tuple[str, str, int, int]]) 
 
 def asked_groups(connection: Connection, groups: Collection[int]) -> set[int]:
     """Return those of some groups that queries are in, dropped ones included."""
-    found: set[int] = set()
-    for some in in_parts(sorted(groups)):
-        found.update(connection.scalars(sa.select(QUERIES.c.gid).where(QUERIES.c.gid.in_(some)).distinct()))
-    return found
+    return set(connection.scalars(sa.select(QUERIES.c.gid).where(among(connection, QUERIES.c.gid, groups)).distinct()))
 
 
 @prepared

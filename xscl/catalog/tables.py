@@ -5,11 +5,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy import BigInteger, Boolean, Column, Double, Integer, MetaData, String, Table, Text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Connection,
+    Double,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    cast,
+    func,
+    literal,
+    select,
+)
 from sqlalchemy.types import TypeEngine
 
 __all__ = [
@@ -56,6 +74,7 @@ __all__ = [
     "TOKENS",
     "TOTALS",
     "VARIABLES",
+    "among",
     "in_parts",
 ]
 
@@ -74,6 +93,20 @@ _Type = type[TypeEngine[Any]] | TypeEngine[Any]
 def in_parts(values: Sequence[T]) -> Iterator[Sequence[T]]:
     """Values in parts that a statement may name one by one (``IN``)."""
     return (values[start : start + _PART] for start in range(0, len(values), _PART))
+
+
+def among(connection: Connection, column: ColumnElement[int], numbers: Iterable[int]) -> ColumnElement[bool]:
+    """Return the condition that a column has one of some numbers, however many, which stand in one value."""
+    listed = json.dumps(list(numbers))
+    if connection.dialect.name == "sqlite":
+        return column.in_(select(func.json_each(listed).table_valued("value").c.value))
+    texts = (
+        func.json_array_elements_text(cast(literal(listed, Text()), JSON))
+        .table_valued("value")
+        .render_derived()
+        .c.value
+    )
+    return column.in_(select(cast(texts, BigInteger)))
 
 
 def _needed(name: str, type_: _Type, comment: str | None = None, default: Any = None) -> Column[Any]:

@@ -44,22 +44,34 @@ _MOST = 2_000
 """Words and signs, and hundreds of characters, of a text that is filled in; longer ones may be refused."""
 _CLAUSES = frozenset(("as", "change", "create", "declare", "drop", "publish", "select", "starting"))
 _OTHERS = frozenset(("bad", "constructor", "next"))
+_BRACKETS = frozenset("[]{}")
 _ORDERS = frozenset(("<", "<=", ">", ">="))
 
 Marks = Mapping[Constant, Constant]
 
 
 def outline_of(tokens: Sequence[Token]) -> tuple[str, ...]:
-    """Return the words of a text without the constants in brackets."""
+    """Return the words of a text without the constants in brackets of blocks."""
     found: list[str] = []
-    nested = 0
+    nested, joining = 0, False
     for kind, value, _, _ in tokens:
-        nested += (kind == "[") - (kind == "]")
+        if kind in _BRACKETS:
+            joining, nested = _within(kind, nested, joining)
         if kind not in ("string", "number"):
             found.append(value)
         else:
-            found.append(kind if nested > 0 else f"{kind} {value}")
+            found.append(kind if nested > 0 and not joining else f"{kind} {value}")
     return tuple(found)
+
+
+def _within(kind: str, nested: int, joining: bool) -> tuple[bool, int]:
+    """Return whether what comes behind a bracket or a brace is in braces, and in how many brackets.
+
+    Brackets in braces are ends of windows, which need not be closed by a bracket.
+    """
+    if kind in "{}":
+        return kind == "{", nested
+    return joining, nested if joining else nested + (1 if kind == "[" else -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +214,12 @@ class _Refused(Exception):
 
 
 def _bracketed(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Iterate over the constants in brackets."""
-    nested = 0
+    """Iterate over the constants in brackets of blocks."""
+    nested, joining = 0, False
     for token in tokens:
-        nested += (token.kind == "[") - (token.kind == "]")
-        if nested > 0 and token.kind in ("string", "number"):
+        if token.kind in _BRACKETS:
+            joining, nested = _within(token.kind, nested, joining)
+        elif nested > 0 and not joining and token.kind in ("string", "number"):
             yield token
 
 

@@ -178,13 +178,18 @@ class Loading:
         firsts: dict[str, _Waiting] = {}
         for one in waiting:
             firsts.setdefault(one.prepared.compiled.group.key, one)
-        numbers = self._numbers(GROUPS.c.key, GROUPS.c.gid, firsts, self.known.groups, self.new.groups)
-        made = [one for key, one in firsts.items() if key not in numbers]
+        numbers = self._group_numbers(firsts)
+        # Parts stand before what is made of them, as if each were registered alone.
+        asked: dict[str, _Waiting] = {}
+        for one in (one for key, one in firsts.items() if key not in numbers):
+            for each in (*_parts(one), one):
+                asked.setdefault(each.prepared.compiled.group.key, each)
+        numbers |= self._group_numbers(key for key in asked if key not in firsts)
+        made = [one for key, one in asked.items() if key not in numbers]
         self.made += [
             (one.text, one.namespaces, one.prepared.compiled) for one in made if not one.prepared.compiled.parts
         ]
         if made:
-            parts = self._put_groups([part for one in made for part in _parts(one)])
             instances = self._put_instances([one.prepared.compiled for one in made])
             last = self.connection.scalar(sa.select(sa.func.max(GROUPS.c.gid))) or 0
             rows: list[Row] = []
@@ -207,7 +212,7 @@ class Loading:
                 values = ({"gid": gid, **row} for row in rt_rows(compiled.template, group))
                 filled.setdefault(compiled.template.id, []).extend(values)
             add_groups(self.connection, rows)
-            add_parts(self.connection, [row for one in made for row in _part_rows(one, numbers, parts)])
+            add_parts(self.connection, [row for one in made for row in _part_rows(one, numbers)])
             templates = {one.prepared.compiled.template.id: one.prepared.compiled.template for one in made}
             for name, values_of in filled.items():
                 add_rt_rows(self.connection, templates[name], values_of)
@@ -218,6 +223,10 @@ class Loading:
             add_guards(self.connection, list(guards.values()))
         self.new.groups |= numbers
         return numbers
+
+    def _group_numbers(self, keys: Iterable[str]) -> dict[str, int]:
+        """Return the numbers of those groups that have one."""
+        return self._numbers(GROUPS.c.key, GROUPS.c.gid, keys, self.known.groups, self.new.groups)
 
     def _put_instances(self, compiled: Collection[CompiledQuery]) -> dict[str, int]:
         firsts: dict[str, CompiledQuery] = {}
@@ -301,8 +310,8 @@ def _parts(one: _Waiting) -> Iterator[_Waiting]:
         yield _Waiting("", part.text, one.namespaces, Prepared(part.compiled, ""))
 
 
-def _part_rows(one: _Waiting, numbers: Mapping[str, int], parts: Mapping[str, int]) -> Iterator[Row]:
-    """Yield the rows of ``parts`` of a group; ``numbers`` are those of groups by key, ``parts`` those of parts."""
+def _part_rows(one: _Waiting, numbers: Mapping[str, int]) -> Iterator[Row]:
+    """Yield the rows of ``parts`` of a group; ``numbers`` are those of groups by key."""
     absence = one.prepared.compiled.absence
     for number, part in enumerate(one.prepared.compiled.parts):
         facts: Row = dict.fromkeys(("ends", "shown", "blocking", "memory"))
@@ -314,7 +323,7 @@ def _part_rows(one: _Waiting, numbers: Mapping[str, int], parts: Mapping[str, in
         if absence is None:
             facts |= {"ends": OF_WINDOWS, "shown": 0}
         gid = numbers[one.prepared.compiled.group.key]
-        yield {"gid": gid, "number": number, "part": parts[part.compiled.group.key], **facts}
+        yield {"gid": gid, "number": number, "part": numbers[part.compiled.group.key], **facts}
 
 
 def level_of(compiled: CompiledQuery) -> str | None:

@@ -10,6 +10,7 @@ from strategies import NAMESPACES
 
 from xscl.base.errors import QueryError
 from xscl.language import forms as prepared
+from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Prepared, Preparer
 from xscl.language.parser import parse_query
 from xscl.language.tokens import tokenize
@@ -273,6 +274,38 @@ def test_atoms_of_one_operator_are_not_those_of_another() -> None:
     for first in atoms:
         for second in atoms:
             both.check(text % (first, second))
+
+
+# -- constants -----------------------------------------------------------------------------------------------------
+
+UNPAID = "orders[./shop = %s][./no->x][./sum > %s] NOT FOLLOWED BY {x = y, 30 min} payments[./no->y]"
+ABSENT = "S//a->x[./k = %s] JOIN {x = y, 1 h} T//b->y[./n > %s] WITHOUT {x = z, %s} U//c->z[./k = %s or ./k = %s]"
+CONSTANTS = ("'one'", "'it''s'", '"said"', "7", "2.50", "7000000001", "'qz0zq'", "'2026-01-01'")
+
+
+@pytest.mark.parametrize("kind", [None, "rows", "xml"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        UNPAID,
+        UNPAID + " CONSISTENCY MIDDLE",
+        "SELECT x FROM " + UNPAID,
+        ABSENT.replace("WITHOUT {x = z, %s}", "WITHOUT {x = z, x - z IN [1 s, 5 min]}"),
+        ABSENT.replace("{x = z, %s}", "{x = z, BETWEEN}"),
+        "orders[./shop = %s][./no->x][./sum > %s]",
+    ],
+)
+def test_texts_that_differ_in_constants_are_not_parsed(text: str, kind: str | None) -> None:
+    channels = {name: ChannelFacts(kind=kind) for name in ("orders", "payments", "S", "T", "U")}
+    both = Both(channels)
+    many = text.count("%s")
+    told = [tuple(CONSTANTS[(first + place) % len(CONSTANTS)] for place in range(many)) for first in range(8)]
+    # Texts and numbers are told apart by the words of a text, and so are these.
+    for constants in [*told, ("'one'", "5", "'a'", "'b'"), ("'qz1zq'", "6", "'c'", "'d'"), ("'z'", "8", "'e'", "'f'")]:
+        both.check(text % constants[:many])
+    assert both.refused == 0
+    if "SELECT" not in text:
+        assert both.preparer.filled >= 2
 
 
 # -- refusals ------------------------------------------------------------------------------------------------------

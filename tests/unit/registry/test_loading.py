@@ -18,7 +18,7 @@ from xscl.catalog import tables
 from xscl.catalog.catalog import Catalog, open_catalog
 from xscl.catalog.groups import stored_template
 from xscl.catalog.queries import read_queries
-from xscl.catalog.tables import CHANNELS, GROUPS, HOME, INSTANCES, QUERIES, TEMPLATES, VARIABLES
+from xscl.catalog.tables import CHANNELS, GROUPS, GUARDS, HOME, INSTANCES, PARTS, QUERIES, TEMPLATES, VARIABLES
 from xscl.language.query_rows import variables_of
 from xscl.registry import loading, memory, registry
 from xscl.registry.loading import Loading
@@ -62,7 +62,7 @@ def rows(catalog: Catalog) -> Rows:
     left_out = ("received", "example")
     found: Rows = {}
     with catalog.read() as connection:
-        tables = [HOME, TEMPLATES, INSTANCES, GROUPS, QUERIES, VARIABLES]
+        tables = [HOME, TEMPLATES, INSTANCES, GROUPS, PARTS, GUARDS, QUERIES, VARIABLES]
         names = [name for name in sa.inspect(connection).get_table_names() if name.startswith("rt_")]
         tables += [sa.Table(name, sa.MetaData(), autoload_with=connection) for name in names]
         for table in tables:
@@ -317,6 +317,35 @@ def test_channels_that_are_published_to_no_longer(made: Made) -> None:
     assert [condition for _, condition in conditions] == [None, None, None, "XSCL_UNKNOWN_CHANNEL"]
     outcomes = Registry(found).load("; ".join(statements), strict=True)
     assert [(o.name, o.error and o.error.condition) for o in outcomes] == conditions
+
+
+# -- constants -----------------------------------------------------------------------------------------------------
+
+SELECTING = (
+    "S//a->x[./k = '%d'] FOLLOWED BY {x = y, %d min} T//p->y",
+    "S/a[./k = '%d'][./i->x] NOT FOLLOWED BY {x = y, %d min} T/b[./i->y]",
+    "S/a[./i->x] JOIN {x = z, 1 h} T/b[./n > %d][./i->z] WITHOUT {x = y, y - x IN [1 s, %d min]} S/b[./i->y]",
+    "S/a[./i->x] NOT FOLLOWED BY {x = y, 5 min} T/b[./k = '%d'][./k = '%d'][./i->y] CONSISTENCY STRONG",
+    "S/a[./k = '%d'][./n < %d]",
+)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("seed", range(300, 304))
+def test_queries_that_select_are_registered_together_as_one_by_one(seed: int, made: Made) -> None:
+    choose = Dice(seed)
+    given = [
+        (f"n{place}", choose.one(*SELECTING) % (choose.count(1, 9), choose.count(1, 9)))
+        for place in range(choose.count(20, 40))
+    ]
+    found, expected = made(), made()
+    together = Registry(found).register_many(given)
+    alone = [outcome for one in given for outcome in Registry(expected).register_many([one])]
+    assert [(o.name, o.action, o.error, o.notes) for o in together] == [
+        (o.name, o.action, o.error, o.notes) for o in alone
+    ]
+    assert rows(found) == rows(expected)
+    assert rows(found)["parts"] and rows(found)["guards"]
 
 
 # -- thousands -----------------------------------------------------------------------------------------------------
