@@ -21,6 +21,7 @@ from xscl.templates.columns import Bools, Int64s
 __all__ = [
     "HIT_SCHEMA",
     "KILL_SCHEMA",
+    "NEVER",
     "NOT_YET",
     "PENDING_SCHEMA",
     "TOUCHED_SCHEMA",
@@ -34,6 +35,8 @@ __all__ = [
 
 NOT_YET = 1 << 62
 """A place behind all others."""
+NEVER = -(1 << 62)
+"""A time before all others."""
 PENDING_SCHEMA = pa.schema(
     [
         ("gid", pa.int64()),  # the group about absence
@@ -75,6 +78,11 @@ class Frontiers:
     """Times up to which each channel of a forbidden document answers."""
     settled: Sequence[Settled]
     """Times below which the events of each are in."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing settles the times of some channel, so that no row is final."""
+        return any(each.before == NEVER and not (each.times > NEVER).any() for each in self.settled)
 
 
 @dataclass(frozen=True, slots=True)

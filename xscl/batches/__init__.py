@@ -11,6 +11,7 @@
 * ``aggregate_values``: Values of matches by columns, and aggregates over some of them
 * ``aggregates``: Windows in a batch: matches of parts become rows, and windows whose time has passed become documents
   and matches
+* ``answered``: Answers about absence that nothing makes final, in files that never change
 * ``attempt``: An attempt at a batch: what it has found and written so far, until a transaction names it or it is
   discarded
 * ``backfill``: Answers from held events, for queries that see events from before them (docs/how-to/history.md)

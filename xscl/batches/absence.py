@@ -4,16 +4,18 @@ Queries about absence are made of queries that are joined as all others (``langu
 batch, matches of what is wanted become pending rows, and matches of what is forbidden kill some of them.  Rows whose
 time has passed are answered: those that live become matches of the query about absence, in the results of this batch.
 A row of a query that answers before it is certain stays, and a document that forbids it later takes the match back
-(``absence_changes``).  Rows that are left go into one file of the state, named in the batch's transaction.
+(``absence_changes``).  Rows that are left go into one file of the state, named in the batch's transaction; answered
+ones that nothing makes final go into files beside it (``answered``).
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,7 @@ from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.base.types import LAST_TIME
 from xscl.batches.absence_changes import Changes, Readers, changes_of, retraction_rows
+from xscl.batches.answered import Runs
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import Bindings, bindings, keys_of, kills_of, unasked_matches
 from xscl.batches.edited import edited_matches
@@ -52,6 +55,7 @@ from xscl.templates.absence import (
     parted,
     subtracted,
 )
+from xscl.templates.columns import Bools
 from xscl.templates.results import ResultColumns, origin_of
 
 __all__ = ["Absences", "commit_absences", "decide_absences"]
@@ -72,6 +76,10 @@ class Absences:
     """File of pending rows before the batch."""
     after: StateFile | None
     """File of those that are left."""
+    runs_before: tuple[StateFile, ...] = ()
+    """Files of answers that nothing makes final, before the batch."""
+    runs: tuple[StateFile, ...] = ()
+    """Files of such answers behind it."""
     counts: Counter[str] = field(default_factory=Counter)
     """Rows of its results; matches that only parts have are taken off."""
     retractions: tuple[dict[str, Any], ...] = ()
@@ -79,16 +87,24 @@ class Absences:
     on_spark: bool = False
 
     @property
-    def changed(self) -> bool:
-        """Whether another file holds the rows now."""
-        return self.before != (None if self.after is None else self.after.path)
+    def gone(self) -> list[str]:
+        """Files that hold no rows any more."""
+        before = [*([] if self.before is None else [self.before]), *(file.path for file in self.runs_before)]
+        left = {file.path for file in (self.after, *self.runs) if file is not None}
+        return [path for path in before if path not in left]
+
+    @property
+    def come(self) -> list[StateFile]:
+        """Files that hold rows since the batch."""
+        before = {self.before, *(file.path for file in self.runs_before)}
+        return [file for file in (self.after, *self.runs) if file is not None and file.path not in before]
 
 
 def decide_absences(batch: Attempt) -> Absences:
     """Take what the levels of a batch have found, decide what can be decided, and write both; nothing is named."""
     span, before = batch.span, batch.span.pending
     if not span.absences:
-        return Absences(before, None)
+        return Absences(before, None, span.answered)
     out = ResultColumns(origin_of(span.batch, _LEVEL), batch.home.root / batch.results / "absence")
     folder = batch.home.root / batch.results
     files = data_files(folder) if folder.exists() else []
@@ -97,11 +113,25 @@ def decide_absences(batch: Attempt) -> Absences:
         parts = read_parts(connection, np.unique(results.class_groups()[2]).tolist()) if files else []
     edited = edited_matches(batch, results, out)
     work, changed = _round(batch, results, parts)
+    runs = Runs(batch.home.root, span.answered)
+    frontiers = _frontiers(batch, {*_waits(work.pending), *runs.waits})
+    if any(not frontiers[text].is_open for text in runs.waits):
+        # Something settles the times of their channels now, so they are as all others.
+        work, runs, changed = (
+            Round(pa.concat_tables([work.pending, runs.rows()]), work.kills),
+            Runs(runs.root, ()),
+            True,
+        )
+    old = runs.of(work.kills.column("members").combine_chunks())
+    work = Round(pa.concat_tables([work.pending, old]), work.kills)
     found, after, on_spark = Changes(), None, False
     if work.pending.num_rows:
-        found, left, on_spark = _decided(batch, work)
+        found, left, on_spark = _decided(batch, work, frontiers)
         same = not changed and not found.touched and left.num_rows == work.pending.num_rows
-        after = _known(before, batch) if same else _written(batch, left)
+        stays = _stays(left, frontiers)
+        after = _known(before, batch) if same else _written(batch, left.filter(pc.invert(stays)))
+        if not same:
+            runs = runs.after(left.filter(stays), old, _path(batch, "answered"), span.batch, partial(_may_see, batch))
     found.write(out)
     out.write()
     step("batch.decided")
@@ -110,17 +140,12 @@ def decide_absences(batch: Attempt) -> Absences:
     rows = retraction_rows(batch.home, span, [*found.retracted, *edited, *replayed], tables)
     counts = Counter(match=-_unasked(batch, results, parts))
     counts.update(out.counts)
-    return Absences(before, after, counts, tuple(rows), on_spark)
+    return Absences(before, after, span.answered, runs.files, counts, tuple(rows), on_spark)
 
 
-def _decided(batch: Attempt, work: Round) -> tuple[Changes, pa.Table, bool]:
+def _decided(batch: Attempt, work: Round, frontiers: Mapping[str, Frontiers]) -> tuple[Changes, pa.Table, bool]:
     """Return what changes, the rows that are left, and whether tasks of Spark told."""
-    span = batch.span
-    with batch.home.catalog.read() as connection:
-        groups = np.unique(work.pending.column("gid").to_numpy()).tolist()
-        oldest = int(work.pending.column("came").to_numpy().min())
-        readers = Readers(connection, groups, oldest, span.last)
-    frontiers = _frontiers(batch, work.pending)
+    span, readers = batch.span, _readers(batch, work.pending)
     place: Place = HERE
     if batch.driver.prefers_spark(work.pending.num_rows * _ROW_SECONDS):
         place = OnSpark(batch.jobs.session, slots_of(batch.jobs.session()))
@@ -133,10 +158,34 @@ def _decided(batch: Attempt, work: Round) -> tuple[Changes, pa.Table, bool]:
     return found, left.filter(pa.array(readers.may_see(left))), place is not HERE
 
 
-def _frontiers(batch: Attempt, pending: pa.Table) -> dict[str, Frontiers]:
+def _readers(batch: Attempt, rows: pa.Table) -> Readers:
+    """Return the queries that may see some rows, one at least."""
+    groups = np.unique(rows.column("gid").to_numpy()).tolist()
+    oldest = int(rows.column("came").to_numpy().min())
+    with batch.home.catalog.read() as connection:
+        return Readers(connection, groups, oldest, batch.span.last)
+
+
+def _may_see(batch: Attempt, rows: pa.Table) -> Bools:
+    return _readers(batch, rows).may_see(rows) if rows.num_rows else np.zeros(0, dtype=np.bool_)
+
+
+def _stays(rows: pa.Table, frontiers: Mapping[str, Frontiers]) -> pa.Array:
+    """Tell which rows are answered, and wait for what may never come."""
+    opened = pa.array([text for text, each in frontiers.items() if each.is_open], pa.string())
+    answered = pc.greater_equal(rows.column("answered"), 0)
+    return pc.and_(answered, pc.is_in(rows.column("waits"), opened))
+
+
+def _waits(rows: pa.Table) -> list[str]:
+    found: list[str] = pc.unique(rows.column("waits")).to_pylist()
+    return found
+
+
+def _frontiers(batch: Attempt, texts: Collection[str]) -> dict[str, Frontiers]:
     """Return where rows are answered and final, by what they wait for."""
     published = () if batch.publisher is None else batch.publisher.tables
-    waits = {text: json.loads(text) for text in pc.unique(pending.column("waits")).to_pylist()}
+    waits = {text: json.loads(text) for text in sorted(texts)}
     asked = {(name, each) for names, blocking in waits.values() for name in names for each in (None, blocking)}
     settled = settled_times(batch.span, asked, published)
     return {
@@ -148,13 +197,9 @@ def _frontiers(batch: Attempt, pending: pa.Table) -> dict[str, Frontiers]:
 def commit_absences(connection: sa.Connection, absences: Absences, now: int) -> None:
     """Name the rows that are left, in the transaction of the batch; ``now`` is in microseconds since the epoch."""
     add_retractions(connection, absences.retractions)
-    if not absences.changed:
-        return
-    if absences.before is not None:
-        remove_state_files(connection, [absences.before])
-        retire_files(connection, [absences.before], now)
-    if absences.after is not None:
-        add_state_files(connection, [absences.after.row()])
+    remove_state_files(connection, absences.gone)
+    retire_files(connection, absences.gone, now)
+    add_state_files(connection, [file.row() for file in absences.come])
 
 
 # -- what was found ------------------------------------------------------------------------------------------------
@@ -259,11 +304,14 @@ def _known(path: str | None, batch: Attempt) -> StateFile | None:
     return None if path is None else facts_of_file(batch.home.root, path, "pending", batch.span.batch)
 
 
+def _path(batch: Attempt, kind: str) -> Path:
+    return batch.home.folder("witness") / f"{batch.tag}-{kind}.parquet"
+
+
 def _written(batch: Attempt, kept: pa.Table) -> StateFile | None:
     if not kept.num_rows:
         return None
-    path = batch.home.folder("witness") / f"{batch.tag}-pending.parquet"
-    made = write_sealed(path, lambda target: pq.write_table(kept, target, **PAGE_CHECKSUMS))
+    made = write_sealed(_path(batch, "pending"), lambda target: pq.write_table(kept, target, **PAGE_CHECKSUMS))
     facts = facts_of_file(batch.home.root, str(made.relative_to(batch.home.root)), "pending", batch.span.batch)
     step("batch.pending")
     return StateFile(**{**facts.row(), "held": facts.rows})  # type: ignore[arg-type]

@@ -29,11 +29,12 @@ from xscl.catalog.prepared import prepared
 from xscl.catalog.queries import Feed, query_info, read_feeds
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.retained_from import held_times, keep_times
-from xscl.catalog.tables import BATCHES, FLUSHES, IS_DROPPED, IS_WAITING, LATE, QUERIES, STATE_FILES
+from xscl.catalog.tables import BATCHES, FLUSHES, IS_DROPPED, IS_WAITING, LATE, QUERIES
 from xscl.planning.planner import Plan, Planner
 from xscl.store.event_retention import Reaches
 from xscl.store.home import Home
-from xscl.store.join_state import HeldState, held_state
+from xscl.store.join_state import HeldState, files_of_kind, held_state
+from xscl.store.state_files import StateFile
 from xscl.store.watermarks import ChannelClocks, channel_clocks
 from xscl.templates.retention import REACH_SCHEMA
 
@@ -80,6 +81,8 @@ class BatchRange:
     """File with answers about absence that are not certain yet."""
     windows: str | None
     """File with matches that windows are over which are not answered yet."""
+    answered: tuple[StateFile, ...]
+    """Files with answers about absence that nothing makes final, the oldest one first."""
     replayed: frozenset[int]
     """Numbers of late events that it takes again; if there are any, it does nothing else."""
 
@@ -168,8 +171,9 @@ def _next_batch(
             beats=beaten,
             feeds=read_feeds(connection, first, last) if absences else (),
             absences=absences,
-            pending=connection.scalar(*_state_file("pending")),
-            windows=connection.scalar(*_state_file("windows")),
+            pending=next((file.path for file in files_of_kind(connection, "pending")), None),
+            answered=tuple(files_of_kind(connection, "answered")),
+            windows=next((file.path for file in files_of_kind(connection, "windows")), None),
             replayed=replayed,
         )
 
@@ -221,11 +225,6 @@ def waiting_queries(connection: Connection, first: int, last: int) -> tuple[Quer
 @prepared
 def _newest_batch() -> sa.Select[Any]:
     return sa.select(sa.func.max(BATCHES.c.batch))
-
-
-@prepared
-def _state_file(kind: str) -> sa.Select[Any]:
-    return sa.select(STATE_FILES.c.path).where(STATE_FILES.c.kind == kind)
 
 
 @prepared

@@ -18,12 +18,11 @@ from xscl.base.docids import place_of
 from xscl.batches.ranges import BatchRange
 from xscl.catalog.records import ChannelInfo
 from xscl.store.parquet import checked_dataset
-from xscl.templates.absence import Settled
+from xscl.templates.absence import NEVER, Settled
 from xscl.templates.columns import Int64s
 
 __all__ = ["settled_times"]
 
-_NEVER = -(1 << 62)
 _NEVER_ENDS = 1 << 62
 _Steps = tuple[Int64s, Int64s]
 """Places, ascending, and a time at each."""
@@ -57,7 +56,7 @@ class _Reader:
         """Return how far a channel's times are settled."""
         if name not in self._known:
             # What feeds itself is never settled; queries that live at one place never do.
-            self._known[name] = _constant(_NEVER)
+            self._known[name] = _constant(NEVER)
             self._known[name] = self._settled(name)
         return self._known[name]
 
@@ -90,8 +89,8 @@ class _Reader:
     def _by_itself(self, name: str, channel: ChannelInfo | None, *, beats: bool) -> Settled:
         """Return how far a channel's times are settled by its clock, and with ``beats`` by its heartbeats."""
         if channel is None:
-            return _constant(_NEVER)
-        clocks, before, steps = self.span.clocks, _NEVER, list[_Steps]()
+            return _constant(NEVER)
+        clocks, before, steps = self.span.clocks, NEVER, list[_Steps]()
         known = [time for time in (self.clocks.shown(channel), clocks.published[name]) if time is not None]
         for behind, since in self._behind(channel):
             if known and since < self.span.first:
@@ -163,7 +162,7 @@ def _growing(before: int, steps: Collection[_Steps]) -> Settled:
 def _least(found: Collection[Settled]) -> Settled:
     """Return the least of several at each place."""
     if not found:
-        return _constant(_NEVER)
+        return _constant(NEVER)
     places = np.unique(np.concatenate([each.places for each in found]))
     return Settled(min(each.before for each in found), places, np.minimum.reduce([each.at(places) for each in found]))
 

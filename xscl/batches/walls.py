@@ -6,25 +6,23 @@ what was answered once is answered alike again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.base.sealed import check_file
 from xscl.base.types import now_micros
 from xscl.batches.aggregate_rows import read_waits
+from xscl.batches.answered import channels_waited_for
 from xscl.catalog.channels import note_heartbeat, read_channels
 from xscl.catalog.intake_order import add_heartbeat, take_places
 from xscl.catalog.prepared import prepared
 from xscl.catalog.queries import read_feeders
-from xscl.catalog.tables import CHANNELS, STATE_FILES
+from xscl.catalog.tables import CHANNELS
 from xscl.store.home import Home
-from xscl.store.join_state import held_state
+from xscl.store.join_state import files_of_kind, held_state
 
 __all__ = ["beat_walls", "due_walls"]
 
@@ -67,27 +65,16 @@ def _wanted(home: Home, connection: Connection) -> Collection[str] | None:
         if state.reach is None:
             return None
         wanted.update(pc.unique(state.reach.column("channel")).to_pylist())
-    for path in connection.scalars(*_pending_files()):
-        texts = pq.read_table(check_file(home.root / path), columns=["waits"]).column("waits")
-        wanted.update(name for text in pc.unique(texts).to_pylist() for name in json.loads(text)[0])
-    for path in connection.scalars(*_windows_files()):
-        wanted.update(read_waits(home.root / path))
+    for file in (*files_of_kind(connection, "pending"), *files_of_kind(connection, "answered")):
+        wanted.update(channels_waited_for(home.root / file.path))
+    for file in files_of_kind(connection, "windows"):
+        wanted.update(read_waits(home.root / file.path))
     feeders, new = read_feeders(connection), list(wanted)
     while new:
         sources = {source for names in feeders.get(new.pop(), ()) for source in names} - wanted
         wanted |= sources
         new += sources
     return wanted
-
-
-@prepared
-def _pending_files() -> sa.Select[Any]:
-    return sa.select(STATE_FILES.c.path).where(STATE_FILES.c.kind == "pending")
-
-
-@prepared
-def _windows_files() -> sa.Select[Any]:
-    return sa.select(STATE_FILES.c.path).where(STATE_FILES.c.kind == "windows")
 
 
 def _due(connection: Connection, now: int) -> list[tuple[str, int]]:

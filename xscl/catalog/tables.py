@@ -469,7 +469,7 @@ STATE_FILES = Table(
     "state_files",
     METADATA,
     Column("path", String, primary_key=True),
-    _needed("kind", String, "witness, link, pending, windows, or reach: how long rows are kept"),
+    _needed("kind", String, "witness, link, pending, answered, windows, or reach: how long rows are kept"),
     _needed("batch", BigInteger, "the batch whose commit named it first"),
     _needed("rows", BigInteger),
     _needed("held", BigInteger, "rows that a partner may still come for"),

@@ -7,7 +7,7 @@ from fractions import Fraction
 from xscl.base.durations import format_duration
 from xscl.language import ast
 
-__all__ = ["format_level", "format_operand", "format_query", "format_select", "format_statement"]
+__all__ = ["format_level", "format_operand", "format_query", "format_select", "format_statement", "format_string"]
 
 _WHITE = " \t\r\n"
 

@@ -108,7 +108,7 @@ _PARTS: Mapping[type, Callable[[Any], Sequence[object]]] = {
     # Its key is a digest of its text, which takes long to make.
     Definition: lambda value: (value.key, value.channel, value.steps, value.conditions),
 }
-"""What an entry is made of, by the class of a value."""
+"""Fields of an entry, by the class of a value."""
 
 
 def groups_data(forms: Iterable[tuple[str, GroupForm]]) -> Data:

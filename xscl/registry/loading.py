@@ -182,7 +182,7 @@ class Loading:
         # Parts stand before what is made of them, as if each were registered alone.
         asked: dict[str, _Waiting] = {}
         for one in (one for key, one in firsts.items() if key not in numbers):
-            for each in (*_parts(one), one):
+            for each in _with_parts(one):
                 asked.setdefault(each.prepared.compiled.group.key, each)
         numbers |= self._group_numbers(key for key in asked if key not in firsts)
         made = [one for key, one in asked.items() if key not in numbers]
@@ -304,10 +304,11 @@ class Loading:
         return found
 
 
-def _parts(one: _Waiting) -> Iterator[_Waiting]:
-    """Yield the queries that a query about absence, or one with windows, is made of."""
+def _with_parts(one: _Waiting) -> Iterator[_Waiting]:
+    """Yield the queries that a query about absence, or one with windows, is made of, and then that query."""
     for part in one.prepared.compiled.parts:
-        yield _Waiting("", part.text, one.namespaces, Prepared(part.compiled, ""))
+        yield from _with_parts(_Waiting("", part.text, one.namespaces, Prepared(part.compiled, "")))
+    yield one
 
 
 def _part_rows(one: _Waiting, numbers: Mapping[str, int]) -> Iterator[Row]:

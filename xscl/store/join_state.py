@@ -44,7 +44,7 @@ from xscl.templates.run_files import open_run
 from xscl.templates.run_rows import documents_rows, merged_run, rows_of_run, with_more_rows
 from xscl.templates.runs import Run
 
-__all__ = ["HeldState", "StateChange", "commit_state", "discard_change", "held_state", "next_state"]
+__all__ = ["HeldState", "StateChange", "commit_state", "discard_change", "files_of_kind", "held_state", "next_state"]
 
 _FANOUT = 8
 """Files of one tier that are merged; a tier's files have at most that many times the rows of the one before."""
@@ -117,8 +117,7 @@ class StateChange:
 
 def held_state(home: Home, connection: Connection) -> HeldState:
     """Read the join state as the last commit left it."""
-    names = StateFile.__slots__
-    rows = [StateFile(**{name: row[name] for name in names}) for row in connection.execute(*_files()).mappings()]
+    rows = [_state_file(row) for row in connection.execute(*_files()).mappings()]
     reach_path = next((file.path for file in rows if file.kind == "reach"), None)
     return HeldState(
         root=home.root,
@@ -129,9 +128,24 @@ def held_state(home: Home, connection: Connection) -> HeldState:
     )
 
 
+def files_of_kind(connection: Connection, kind: str) -> Iterator[StateFile]:
+    """Yield the files of state of one kind, the oldest one first."""
+    for row in connection.execute(*_files_of_kind(kind)).mappings():
+        yield _state_file(row)
+
+
+def _state_file(row: sa.RowMapping) -> StateFile:
+    return StateFile(**{name: row[name] for name in StateFile.__slots__})
+
+
 @prepared
 def _files() -> sa.Select[Any]:
     return sa.select(STATE_FILES).order_by(STATE_FILES.c.batch)
+
+
+@prepared
+def _files_of_kind(kind: str) -> sa.Select[Any]:
+    return sa.select(STATE_FILES).where(STATE_FILES.c.kind == kind).order_by(STATE_FILES.c.batch)
 
 
 @prepared

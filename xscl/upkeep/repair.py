@@ -225,7 +225,7 @@ def _forget(home: Home, connection: Connection, damaged: Damaged) -> Done:
     if file.kind == "reach":
         remove_state_files(connection, [file.path])
         return Done(f"{damaged}: how long join state is kept is worked out again after the next batch")
-    if file.kind == "pending":
+    if file.kind in ("pending", "answered"):
         remove_state_files(connection, [file.path])
         return Done(f"{damaged}: {file.rows:,} answers about absence that were not certain yet are lost", lost=True)
     if file.kind == "windows":
