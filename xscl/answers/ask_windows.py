@@ -11,8 +11,9 @@ from xscl.base.errors import XsclError
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.types import LAST_TIME, Match, MatchEvent, MatchSource
 from xscl.base.values import digest_text
-from xscl.batches.aggregate_answers import Answer, Frontier, answers, matches_of
+from xscl.batches.aggregate_answers import Answer, Frontier, answers
 from xscl.batches.aggregate_documents import answer_documents
+from xscl.batches.aggregate_groups import Matches
 from xscl.batches.aggregate_rows import Found, in_order, rows_of
 from xscl.batches.aggregate_values import text_of
 from xscl.catalog.channels import read_channels
@@ -50,7 +51,7 @@ def of_windows(
     last = int(place_of(docs).max())
     settled = Frontier(_NEVER, np.array([last]), np.array([LAST_TIME + 1]))
     told = sorted(
-        answers(definition, matches_of(rows, definition), settled, [-1], {}),
+        answers(definition, Matches(rows), settled, [-1], {}),
         key=lambda each: (each.ts, each.values.group),
     )
     documents = in_fresh_dictionary(answer_documents, [(definition, answer) for answer in told])

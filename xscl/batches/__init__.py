@@ -6,9 +6,11 @@
 * ``aggregate_answers``: Answers of windows: matches that were found, put together by windows and groups, as far as
   times are settled
 * ``aggregate_documents``: Documents of what is told of matches together
+* ``aggregate_groups``: Matches of a part as what queries with windows ask of them: each column, grouping and
+  aggregate is made once
 * ``aggregate_rows``: Matches that windows are over, as they are kept from batch to batch: one file of the state for all
   of them
-* ``aggregate_values``: Values of matches by columns, and aggregates over some of them
+* ``aggregate_values``: Values of matches by columns, and aggregates over many groups of them at once
 * ``aggregates``: Windows in a batch: matches of parts become rows, and windows whose time has passed become documents
   and matches
 * ``answered``: Answers about absence that nothing makes final, in files that never change

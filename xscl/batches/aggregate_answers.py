@@ -10,19 +10,20 @@ each sees all of its matches, and else once for those that see the same.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-import pyarrow as pa
 
-from xscl.base.types import LAST_TIME
-from xscl.batches.aggregate_values import Column, GroupValues, Value, aggregated, columns_of
-from xscl.language.aggregates import Counted, Definition
-from xscl.templates.columns import Int64s
+from xscl.base.types import FIRST_TIME, LAST_TIME
+from xscl.batches.aggregate_groups import Grouped, Matches, by_group
+from xscl.batches.aggregate_values import Aggregates, GroupValues, Value, compared, moved
+from xscl.language.aggregates import Definition
+from xscl.templates.columns import Bools, Int64s
 
-__all__ = ["Answer", "Frontier", "Matches", "Told", "answers", "matches_of", "reach_of"]
+__all__ = ["Answer", "Frontier", "Told", "answers", "reach_of"]
 
 _LEAST = -(1 << 62)
 Told = dict[tuple[int, tuple[str, ...]], int]
@@ -49,39 +50,6 @@ class Frontier:
         return int(self.places[np.searchsorted(self.times, time, side="right")])
 
 
-@dataclass
-class Matches:
-    """Matches of a part, by time and in the order of their documents, in columns."""
-
-    ts: Int64s
-    first: Int64s
-    """Least place of a member."""
-    received: Int64s
-    names: Sequence[str]
-    """Digest of the members of each."""
-    operands: Sequence[Column]
-    """Values that are grouped by."""
-    counted: Sequence[Column | None]
-    """Values that aggregates are over."""
-    codes: Int64s = field(init=False)
-    """Group of each; -1: it is in none."""
-    groups: list[tuple[str, ...]] = field(init=False)
-
-    def __post_init__(self) -> None:
-        there = np.ones(len(self.ts), dtype=np.bool_)
-        for column in self.operands:
-            there &= column.codes >= 0
-        codes = np.zeros(len(self.ts), dtype=np.int64)
-        for column in self.operands:
-            _, codes = np.unique(codes * max(1, len(column.texts)) + column.codes, return_inverse=True)
-        self.codes = np.where(there, codes, -1)
-        known, rows = np.unique(self.codes, return_index=True)
-        self.groups = [()] * (int(known[-1]) + 1 if len(known) and known[-1] >= 0 else 0)
-        for code, row in zip(known.tolist(), rows.tolist(), strict=True):
-            if code >= 0:
-                self.groups[code] = tuple(column.texts[column.codes[row]] for column in self.operands)
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Values of a group of matches, told at a time."""
@@ -98,19 +66,20 @@ class Answer:
     """Whether all queries have it that are there."""
 
 
-def reach_of(definition: Definition, now: int, matches: Matches, sees: Sequence[int]) -> Int64s:
+def reach_of(definition: Definition, now: int, matches: Matches, sees: Sequence[int]) -> slice | Int64s:
     """Return the matches that windows not answered yet may have, when they are answered up to a time."""
     if definition.window is not None:
         if definition.every is None:
             least = now - definition.window
         else:
             least = ((now - definition.window) // definition.every + 1) * definition.every
-        return np.flatnonzero(matches.ts >= max(least, _LEAST))
+        return slice(int(np.searchsorted(matches.ts, max(least, _LEAST), "left")), None)
     kept = [np.flatnonzero(matches.ts >= now)]
     assert definition.last is not None
+    codes = matches.grouping(definition.group).codes
     for since in sees:
         settled = np.flatnonzero((matches.ts < now) & (matches.first > since))
-        kept += [mine[-definition.last :] for mine in _by_group(matches.codes, settled)]
+        kept += [mine[-definition.last :] for mine in by_group(codes, settled)]
     return np.unique(np.concatenate(kept))
 
 
@@ -139,23 +108,14 @@ class _Windows:
         self.definition = definition
         self.matches = matches
         self.frontier = frontier
-        self.sees = np.array(sees, dtype=np.int64)
-        self.seen_by = np.searchsorted(self.sees, matches.first, "left")
+        self.sees = tuple(sees)
+        self.seen_by = matches.seen_by(self.sees)
         """Number of the places that each match is behind."""
-
-    def values(self, rows: Int64s) -> GroupValues:
-        """Return the values of a group that has some matches, one at least."""
-        return self.over(self.matches.groups[self.matches.codes[rows[0]]], rows)
-
-    def over(self, group: tuple[str, ...], rows: Int64s) -> GroupValues:
-        found: list[Value] = []
-        for counted, column in zip(self.definition.aggregates, self.matches.counted, strict=True):
-            found.append(aggregated(counted, column, rows))
-        return GroupValues(group, tuple(found))
+        self.grouping = matches.grouping(definition.group)
 
     def there(self, place: int) -> int:
         """Return how many of the places are before one."""
-        return int(np.searchsorted(self.sees, place, "left"))
+        return bisect_left(self.sees, place)
 
     def shared(self, rows: Int64s, place: int) -> list[tuple[tuple[int, ...], Int64s]]:
         """Return the matches of a window that is answered at a place, by the queries that see the same."""
@@ -166,9 +126,18 @@ class _Windows:
         for end in [*np.unique(seen_by).tolist(), there]:
             if end > begin:
                 # Places from one to the next see the same: all matches that so many are behind.
-                found.append((tuple(self.sees[begin:end].tolist()), rows[seen_by >= end]))
+                found.append((self.sees[begin:end], rows[seen_by >= end]))
                 begin = end
         return [(sees, some) for sees, some in found if len(some)]
+
+    def chosen(self, grouped: Grouped) -> list[tuple[int, GroupValues]]:
+        """Return the places and values of the groups that satisfy all conditions."""
+        definition = self.definition
+        asked = {each.place for one in definition.having for each in (one.left, one.right) if each.kind == "aggregate"}
+        known = [grouped.aggregates(e) if n in asked else None for n, e in enumerate(definition.aggregates)]
+        mask, all_told = compared(definition.having, known, len(grouped))
+        found = [(at, grouped.values(at, definition.aggregates)) for at in np.flatnonzero(mask).tolist()]
+        return found if all_told else [each for each in found if each[1].satisfies(definition.having)]
 
 
 class _Hopping(_Windows):
@@ -179,15 +148,23 @@ class _Hopping(_Windows):
         assert every is not None and window is not None
         for number in self._numbers(every, window):
             begin, end = number * every, number * every + window
-            low, high = np.searchsorted(self.matches.ts, [begin, end])
-            rows = np.arange(low, high)
-            rows = rows[self.matches.codes[rows] >= 0]
+            low, high = np.searchsorted(self.matches.ts, [begin, end]).tolist()
             place = self.frontier.beyond(end - 1)
-            for sees, some in self.shared(rows, place):
-                whole = len(sees) == self.there(place)
-                for values, mine in self._told(some):
-                    received = int(self.matches.received[mine].max())
+            there = self.there(place)
+            for sees, grouped in self._parts(low, high, place):
+                for at, values in self._told(grouped):
+                    received = int(self.matches.received[grouped.members(at)].max())
+                    whole = len(sees) == there
                     yield Answer(values, min(end, LAST_TIME), place, received, str(end), sees, whole)
+
+    def _parts(self, low: int, high: int, place: int) -> Iterator[tuple[tuple[int, ...], Grouped]]:
+        there = self.there(place)
+        if (self.seen_by[low:high] >= there).all():
+            if there:
+                yield self.sees[:there], self.grouping.between(low, high)
+            return
+        for sees, rows in self.shared(np.arange(low, high), place):
+            yield sees, self.grouping.of(rows)
 
     def _numbers(self, every: int, window: int) -> list[int]:
         """Return the numbers of the windows that have matches and are answered."""
@@ -197,15 +174,14 @@ class _Hopping(_Windows):
         spans = np.unique(np.stack([first, last], axis=1)[first <= last], axis=0)
         return sorted({number for low, high in spans.tolist() for number in range(low, high + 1)})
 
-    def _told(self, rows: Int64s) -> Iterator[tuple[GroupValues, Int64s]]:
-        found = [(self.values(mine), mine) for mine in _by_group(self.matches.codes, rows)]
-        found = [each for each in found if each[0].satisfies(self.definition.having)]
+    def _told(self, grouped: Grouped) -> list[tuple[int, GroupValues]]:
+        found = self.chosen(grouped)
         if self.definition.top is None or self.definition.by is None:
-            return iter(found)
+            return found
         by = self.definition.by
-        found.sort(key=lambda each: each[0].group)
-        found.sort(key=lambda each: _rank(each[0].value(by)), reverse=True)
-        return iter(found[: self.definition.top])
+        found.sort(key=lambda each: each[1].group)
+        found.sort(key=lambda each: _rank(each[1].value(by)), reverse=True)
+        return found[: self.definition.top]
 
 
 def _rank(value: Value) -> tuple[int, Fraction, str]:
@@ -227,22 +203,52 @@ class _Sliding(_Windows):
         """Whether a window has no match behind the one that ends it, of those of the same time."""
 
     def answers(self) -> Iterator[Answer]:
-        ts = self.matches.ts
-        for mine in _by_group(self.matches.codes, np.arange(len(ts))):
-            times = ts[mine]
+        for mine in by_group(self.grouping.codes, np.arange(len(self.matches.ts))):
+            times = self.matches.ts[mine]
             settled = np.flatnonzero((times >= self.frontier.before) & (times < self.frontier.now))
-            for at in settled.tolist():
-                yield from self._ended_by(mine, times, at)
+            if not len(settled):
+                continue
+            low, high = self._ends(times, settled)
+            may = np.ones(len(settled), dtype=np.bool_)
+            if (self.seen_by[mine] >= len(self.sees)).all():
+                may = self._may_tell(mine, low, high)
+            for at, first, last in zip(settled[may].tolist(), low[may].tolist(), high[may].tolist(), strict=True):
+                yield from self._ended_by(int(mine[at]), mine[first:last])
 
-    def _ended_by(self, mine: Int64s, times: Int64s, at: int) -> Iterator[Answer]:
-        """Yield the answers to the match at a place of its group."""
-        row, ts = int(mine[at]), int(times[at])
-        place = self.frontier.beyond(ts)
-        low = 0
+    def _ends(self, times: Int64s, settled: Int64s) -> tuple[Int64s, Int64s]:
+        """Return where the window of each match begins and ends among those of its group."""
+        low = np.zeros(len(settled), dtype=np.int64)
         if self.definition.window is not None:
-            low = int(np.searchsorted(times, max(ts - self.definition.window, _LEAST), "left"))
-        high = at + 1 if self.ordered else int(np.searchsorted(times, ts, "right"))
-        for sees, seen in self.shared(mine[low:high], place):
+            window = min(self.definition.window, LAST_TIME - FIRST_TIME)
+            low = np.searchsorted(times, times[settled] - window, "left")
+        high = settled + 1 if self.ordered else np.searchsorted(times, times[settled], "right")
+        return low, high
+
+    def _may_tell(self, mine: Int64s, low: Int64s, high: Int64s) -> Bools:
+        """Tell which windows may be told of, where all queries see all matches of a group."""
+        if self.definition.last is not None:
+            low = np.maximum(low, high - self.definition.last)
+        asked = {e.place for c in self.definition.having for e in (c.left, c.right) if e.kind == "aggregate"}
+
+        def known(high: Int64s) -> list[Aggregates | None]:
+            return [
+                moved(each, None if each.term is None else self.matches.column(each.term), mine, low, high)
+                if number in asked
+                else None
+                for number, each in enumerate(self.definition.aggregates)
+            ]
+
+        may, _ = compared(self.definition.having, known(high), len(low))
+        if self.definition.crossing and may.any():
+            held, all_told = compared(self.definition.having, known(high - 1), len(low))
+            may &= ~held if all_told else True
+        return may
+
+    def _ended_by(self, row: int, window: Int64s) -> Iterator[Answer]:
+        """Yield the answers to a match that ends a window."""
+        ts = int(self.matches.ts[row])
+        place = self.frontier.beyond(ts)
+        for sees, seen in self.shared(window, place):
             # Who does not see the match itself has no window that it ends.
             sees = tuple(since for since in sees if since < self.matches.first[row])
             rows = seen if self.definition.last is None else seen[-self.definition.last :]
@@ -252,14 +258,23 @@ class _Sliding(_Windows):
             sees = self._once(sees, values.group, ts)
             if sees:
                 received = int(self.matches.received[rows].max())
-                name, whole = self.matches.names[row], len(sees) == self.there(place)
+                name, whole = self.matches.name(row), len(sees) == self.there(place)
                 yield Answer(values, ts, place, received, name, sees, whole)
+
+    def values(self, rows: Int64s) -> GroupValues:
+        """Return the values of a window of a group, of one match at least."""
+        return Grouped(self.grouping, rows, np.zeros(1, dtype=np.int64)).values(0, self.definition.aggregates)
 
     def _tells(self, values: GroupValues, rows: Int64s) -> bool:
         having = self.definition.having
         if not values.satisfies(having):
             return False
-        return not (self.definition.crossing and self.over(values.group, rows[:-1]).satisfies(having))
+        if not self.definition.crossing:
+            return True
+        if len(rows) == 1:
+            empty = tuple(Fraction(0) if each.function == "count" else None for each in self.definition.aggregates)
+            return not GroupValues(values.group, empty).satisfies(having)
+        return not self.values(rows[:-1]).satisfies(having)
 
     def _once(self, sees: tuple[int, ...], group: tuple[str, ...], ts: int) -> tuple[int, ...]:
         """Return the places whose queries were not told of a group shortly before, and note that they are."""
@@ -272,30 +287,3 @@ class _Sliding(_Windows):
         )
         self.told.update({(since, group): ts for since in free})
         return free
-
-
-def _by_group(codes: Int64s, rows: Int64s) -> Iterator[Int64s]:
-    """Yield some matches by their groups, each in their order."""
-    mine = codes[rows]
-    rows, mine = rows[mine >= 0], mine[mine >= 0]
-    order = np.argsort(mine, kind="stable")
-    cuts = np.flatnonzero(np.diff(mine[order])) + 1
-    for some in np.split(order, cuts):
-        if len(some):
-            yield rows[some]
-
-
-def matches_of(rows: pa.Table, definition: Definition) -> Matches:
-    """Return rows, which are in order, as what is told of them needs them."""
-    counted: list[Counted] = [each for each in definition.aggregates if each.term is not None]
-    terms = [*definition.group, *(each.term for each in counted if each.term is not None)]
-    columns = columns_of(rows.column("texts"), terms) if terms else []
-    left = iter(columns[len(definition.group) :])
-    return Matches(
-        rows.column("ts").to_numpy(),
-        rows.column("first").to_numpy(),
-        rows.column("received").to_numpy(),
-        rows.column("name").to_pylist(),
-        columns[: len(definition.group)],
-        [None if each.term is None else next(left) for each in definition.aggregates],
-    )

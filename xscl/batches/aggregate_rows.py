@@ -21,12 +21,10 @@ from xscl.base.docids import place_of
 from xscl.base.failpoints import step
 from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
-from xscl.base.values import digest_text
 from xscl.batches.aggregate_answers import Told
 from xscl.catalog.records import ChannelInfo
 from xscl.store.event_files import event_document, events_of
 from xscl.store.home import Home
-from xscl.store.results import member_digests
 from xscl.store.state_files import StateFile, facts_of_file
 from xscl.xpath.nodes import NodeNumbers, string_value
 
@@ -40,7 +38,7 @@ ROW_SCHEMA = pa.schema(
         ("first", pa.int64()),  # least place of a member
         ("came", pa.int64()),  # greatest place of a member
         ("received", pa.int64()),
-        ("name", pa.string()),  # digest of the members
+        ("name", pa.string()),  # channels and ids of the members
         ("texts", pa.list_(pa.string())),  # values of the variables
     ]
 )
@@ -132,7 +130,6 @@ def rows_of(
     at = np.searchsorted(numbers, docs)
     places = place_of(docs)
     texts = _texts(events, at[:, blocks], nodes[:, docs.shape[1] :], channels)
-    named = list(zip(events.column("channel").to_pylist(), events.column("id").to_pylist(), strict=True))
     columns_of = {
         "part": np.full(len(docs), part),
         "ts": events.column("ts").to_numpy()[at].max(axis=1),
@@ -140,7 +137,7 @@ def rows_of(
         "first": places.min(axis=1),
         "came": places.max(axis=1),
         "received": events.column("received").to_numpy()[at].max(axis=1),
-        "name": [digest_text(member_digests(named[place] for place in row)) for row in at.tolist()],
+        "name": _names(events, at),
         "texts": texts,
     }
     return pa.table(columns_of, schema=ROW_SCHEMA)
@@ -154,11 +151,20 @@ def _keys(docs: Any, nodes: Any) -> pa.Array:
     return fixed.cast(pa.binary())
 
 
+def _names(events: pa.Table, at: Any) -> pa.Array:
+    """Return channels and ids of members; neither has the character of the code 0."""
+    each = pc.binary_join_element_wise(events.column("channel"), events.column("id"), "\0").combine_chunks()
+    return pc.binary_join_element_wise(*(each.take(pa.array(at[:, block])) for block in range(at.shape[1])), "\0")
+
+
 def _texts(events: pa.Table, at: Any, nodes: Any, channels: Mapping[str, ChannelInfo]) -> pa.Array:
     """Return the string values of nodes; ``at`` are the places of their documents among some events."""
     count, width = nodes.shape
     if not width:
         return pa.array([[]] * count, pa.list_(pa.string()))
+    quick = _of_cells(events, at, nodes)
+    if quick is not None:
+        return pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * width), quick)
     which, flat = np.unique(np.stack([at.reshape(-1), nodes.reshape(-1)], axis=1), axis=0, return_inverse=True)
     wanted: dict[int, list[int]] = {}
     for place, node in which.tolist():
@@ -168,6 +174,23 @@ def _texts(events: pa.Table, at: Any, nodes: Any, channels: Mapping[str, Channel
     values = in_fresh_dictionary(_values, documents, list(wanted.values()))
     texts = pa.array(values, pa.string()).take(pa.array(flat.reshape(-1)))
     return pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * width), texts)
+
+
+def _of_cells(events: pa.Table, at: Any, nodes: Any) -> pa.Array | None:
+    """Return the string values of nodes of rows, all of one channel; None: they are no cells."""
+    cells = events.column("cells").combine_chunks()
+    if cells.null_count or not len(cells) or len(pc.unique(cells.value_lengths())) > 1:
+        return None
+    flat = cells.flatten()
+    width = len(flat) // len(cells)
+    # The elements of a row's document are its root, and one for each cell that has a value.
+    there = flat.is_valid().to_numpy(zero_copy_only=False).reshape(-1, width)
+    number = np.cumsum(there, axis=1)
+    wanted = nodes.reshape(-1)
+    if (wanted < 1).any() or (wanted > number[at.reshape(-1), -1]).any():
+        return None
+    column = (number[at.reshape(-1)] < wanted[:, None]).sum(axis=1)
+    return flat.take(pa.array(at.reshape(-1) * width + column))
 
 
 def _values(documents: Sequence[str], wanted: Sequence[Sequence[int]]) -> list[str]:

@@ -1,27 +1,48 @@
-"""Values of matches by columns, and aggregates over some of them.
+"""Values of matches by columns, and aggregates over many groups of them at once.
 
 A column has each different text once, so functions and numbers are made once for a text.  Sums are exact, so they are
-the same in whatever order they are made.
+the same in whatever order they are made: numbers are whole multiples of the smallest digit that a column has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
+from math import lcm
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.base.values import apply_functions, number_text
 from xscl.language.aggregates import Comparison, Counted, Term
-from xscl.templates.columns import Int64s
+from xscl.templates.columns import Bools, Int64s
 
-__all__ = ["Column", "GroupValues", "Value", "aggregated", "columns_of", "holds", "number_of", "text_of"]
+__all__ = [
+    "Aggregates",
+    "Column",
+    "GroupValues",
+    "Numbers",
+    "Texts",
+    "Value",
+    "aggregated",
+    "compared",
+    "dictionaries",
+    "column_of",
+    "holds",
+    "moved",
+    "number_of",
+    "text_of",
+]
 
 Value = str | Fraction | None
 """A text, an exact number, or no value."""
 _NOTHING = -1
+_SMALL = 1 << 62
+"""Whole numbers below it are added and multiplied in 64 bits."""
 
 
 @dataclass
@@ -31,13 +52,16 @@ class Column:
     codes: Int64s
     """Place of each; -1: the match has none."""
     texts: Sequence[str]
-    _numbers: dict[int, Fraction | None] = field(default_factory=dict)
 
-    def number(self, code: int) -> Fraction | None:
-        """Return the number that a text is."""
-        if code not in self._numbers:
-            self._numbers[code] = number_of(self.texts[code])
-        return self._numbers[code]
+    @cached_property
+    def numbers(self) -> tuple[npt.NDArray[Any], Bools, int]:
+        """Return the numbers of the texts as multiples of a fraction, which texts are numbers, and its denominator."""
+        found = [number_of(text) for text in self.texts]
+        scale = lcm(*(number.denominator for number in found if number is not None))
+        whole = [0 if number is None else int(number * scale) for number in found]
+        small = max(map(abs, whole), default=0) * max(1, len(self.codes)) < _SMALL
+        numbers = np.array(whole, dtype=np.int64 if small else object)
+        return numbers, np.array([number is not None for number in found], dtype=np.bool_), scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,34 +127,37 @@ def holds(left: Value, op: str, right: Value) -> bool:
     if isinstance(left, str) and isinstance(right, str) and op in ("=", "!="):
         return (left == right) is (op == "=")
     one, other = number_of(left), number_of(right)
-    if one is None or other is None:
-        return False
-    return {
-        "=": one == other,
-        "!=": one != other,
-        "<": one < other,
-        "<=": one <= other,
-        ">": one > other,
-        ">=": one >= other,
-    }[op]
+    return one is not None and other is not None and bool(_compare(one, op, other))
 
 
-def columns_of(texts: pa.ChunkedArray, terms: Sequence[Term]) -> list[Column]:
-    """Return columns of values, each of a function over a variable; ``texts`` are lists of the variables' values."""
-    flat, width = _flat(texts)
-    base: Mapping[int, pa.DictionaryArray] = {
-        place: flat[place::width].dictionary_encode() for place in {term.place for term in terms}
-    }
-    return [_column(base[term.place], term) for term in terms]
+def _compare(left: Any, op: str, right: Any) -> Any:
+    match op:
+        case "=":
+            return left == right
+        case "!=":
+            return left != right
+        case "<":
+            return left < right
+        case "<=":
+            return left <= right
+        case ">":
+            return left > right
+    return left >= right
 
 
-def _flat(texts: pa.ChunkedArray) -> tuple[pa.StringArray, int]:
+# -- columns -------------------------------------------------------------------------------------------------------
+
+
+def dictionaries(texts: pa.ChunkedArray) -> list[pa.DictionaryArray]:
+    """Return a column for each variable; ``texts`` are lists of the variables' values."""
     values = texts.combine_chunks()
-    lengths = values.value_lengths()
-    return values.flatten(), lengths[0].as_py() if len(lengths) else 1
+    width = values.value_lengths()[0].as_py() if len(values) else 0
+    flat = values.flatten()
+    return [flat.take(pa.array(np.arange(place, len(flat), width))).dictionary_encode() for place in range(width)]
 
 
-def _column(texts: pa.DictionaryArray, term: Term) -> Column:
+def column_of(texts: pa.DictionaryArray, term: Term) -> Column:
+    """Return the values of a function over a variable."""
     found: dict[str, int] = {}
     place = []
     for text in texts.dictionary.to_pylist():
@@ -165,26 +192,180 @@ def _exact(number: Fraction) -> str:
     return sign + f"{whole}.{part:0{digits}d}".rstrip("0").rstrip(".")
 
 
-def aggregated(counted: Counted, column: Column | None, rows: Int64s) -> Value:
-    """Return an aggregate over some matches, which are in their order."""
+# -- aggregates ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Exact numbers: a numerator and a denominator each."""
+
+    numerators: npt.NDArray[Any]
+    denominators: npt.NDArray[Any]
+    there: Bools
+    """Whether it has a value."""
+
+    def value(self, place: int) -> Value:
+        """Return one."""
+        if not self.there[place]:
+            return None
+        return Fraction(int(self.numerators[place]), int(self.denominators[place]))
+
+    def compared(self, op: str, other: Fraction) -> Bools:
+        """Tell which satisfy a comparison."""
+        left, right = self.numerators, self.denominators
+        greatest = max(_size(left) * other.denominator, _size(right) * abs(other.numerator))
+        if greatest >= _SMALL:
+            left, right = left.astype(object), right.astype(object)
+        found = np.asarray(_compare(left * other.denominator, op, right * other.numerator), dtype=np.bool_)
+        return found & self.there
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Texts of a column."""
+
+    codes: Int64s
+    column: Column
+
+    def value(self, place: int) -> Value:
+        """Return one."""
+        code = int(self.codes[place])
+        return None if code == _NOTHING else self.column.texts[code]
+
+
+Aggregates = Numbers | Texts
+
+
+def _size(values: npt.NDArray[Any]) -> int:
+    return int(np.abs(values).max()) if len(values) else 0
+
+
+def aggregated(counted: Counted, column: Column | None, rows: Int64s, starts: Int64s) -> Aggregates:
+    """Return an aggregate over groups of matches, each from one start to the next and in the order of its matches."""
+    ends = np.append(starts[1:], len(rows))
     if column is None:
-        return Fraction(len(rows))
+        return _whole(ends - starts)
     codes = column.codes[rows]
-    codes = codes[codes != _NOTHING]
-    match counted.function:
-        case "count":
-            return Fraction(len(np.unique(codes)) if counted.distinct else len(codes))
-        case "first" | "last":
-            return column.texts[codes[0 if counted.function == "first" else -1]] if len(codes) else None
-    which, times = np.unique(codes, return_counts=True)
-    numbers = [(column.number(code), count) for code, count in zip(which.tolist(), times.tolist(), strict=True)]
-    there = [(number, count) for number, count in numbers if number is not None]
-    if not there:
+    there = codes != _NOTHING
+    if counted.function == "count" and not counted.distinct:
+        return _whole(np.add.reduceat(there.astype(np.int64), starts))
+    group = np.repeat(np.arange(len(starts)), ends - starts)
+    if counted.function == "count":
+        pairs = np.unique(group[there] * max(1, len(column.texts)) + codes[there])
+        return _whole(np.bincount(pairs // max(1, len(column.texts)), minlength=len(starts)))
+    if counted.function in ("first", "last"):
+        found = np.full(len(starts), _NOTHING)
+        places = np.flatnonzero(there)
+        places = places[::-1] if counted.function == "first" else places
+        found[group[places]] = codes[places]  # the one that is written last stays
+        return Texts(found, column)
+    return _computed(counted.function, column, codes, there, group, len(starts))
+
+
+def _whole(counts: Int64s) -> Numbers:
+    return Numbers(counts, np.ones(len(counts), dtype=np.int64), np.ones(len(counts), dtype=np.bool_))
+
+
+def _computed(function: str, column: Column, codes: Int64s, there: Bools, group: Int64s, count: int) -> Numbers:
+    numbers, are_numbers, scale = column.numbers
+    chosen = there.copy()
+    chosen[there] = are_numbers[codes[there]]
+    values, of = numbers[codes[chosen]], group[chosen]
+    counts = np.bincount(of, minlength=count)
+    begins = np.flatnonzero(np.diff(of, prepend=-1))
+    found = np.zeros(count, dtype=numbers.dtype)
+    if len(values):
+        reduce: Any = {"min": np.minimum, "max": np.maximum}.get(function, np.add)
+        found[of[begins]] = reduce.reduceat(values, begins)
+    denominators = np.full(count, scale, dtype=np.int64 if scale < _SMALL // max(1, len(codes)) else object)
+    if function == "avg":
+        denominators = denominators * np.maximum(counts, 1)
+    return Numbers(found, denominators, counts > 0)
+
+
+@dataclass
+class _Running:
+    """Different values of a window that moves on."""
+
+    counts: dict[int, int] = field(default_factory=dict)
+
+    def add(self, code: int) -> None:
+        self.counts[code] = self.counts.get(code, 0) + 1
+
+    def remove(self, code: int) -> None:
+        left = self.counts[code] - 1
+        if left:
+            self.counts[code] = left
+        else:
+            del self.counts[code]
+
+
+def moved(counted: Counted, column: Column | None, rows: Int64s, low: Int64s, high: Int64s) -> Numbers | None:
+    """Return an aggregate over windows that move on along a group: matches from each ``low`` on, before its ``high``.
+
+    None: it is not made so.
+    """
+    if column is None:
+        return _whole(high - low)
+    codes = column.codes[rows]
+    there = codes != _NOTHING
+    if counted.function == "count":
+        return _whole(_differing(codes, low, high) if counted.distinct else _between(there.astype(np.int64), low, high))
+    if counted.function not in ("sum", "avg"):
         return None
-    match counted.function:
-        case "min":
-            return min(number for number, _ in there)
-        case "max":
-            return max(number for number, _ in there)
-    total = sum((number * count for number, count in there), Fraction(0))
-    return total if counted.function == "sum" else total / sum(count for _, count in there)
+    numbers, are_numbers, scale = column.numbers
+    there[there] = are_numbers[codes[there]]
+    values = np.zeros(len(codes), dtype=numbers.dtype)
+    values[there] = numbers[codes[there]]
+    counts = _between(there.astype(np.int64), low, high)
+    denominators = np.full(len(low), scale, dtype=np.int64 if scale < _SMALL // max(1, len(codes)) else object)
+    if counted.function == "avg":
+        denominators = denominators * np.maximum(counts, 1)
+    return Numbers(_between(values, low, high), denominators, counts > 0)
+
+
+def _between(values: npt.NDArray[Any], low: Int64s, high: Int64s) -> npt.NDArray[Any]:
+    sums = np.concatenate([np.zeros(1, dtype=values.dtype), np.cumsum(values)])
+    found: npt.NDArray[Any] = sums[high] - sums[low]
+    return found
+
+
+def _differing(codes: Int64s, low: Int64s, high: Int64s) -> Int64s:
+    running, begin, end, found = _Running(), 0, 0, []
+    known = codes.tolist()
+    for first, last in zip(low.tolist(), high.tolist(), strict=True):
+        while end < last:
+            running.add(known[end])
+            end += 1
+        while begin < first:
+            running.remove(known[begin])
+            begin += 1
+        found.append(len(running.counts) - (_NOTHING in running.counts))
+    return np.array(found, dtype=np.int64)
+
+
+def compared(having: Sequence[Comparison], aggregates: Sequence[Aggregates | None], count: int) -> tuple[Bools, bool]:
+    """Tell which of so many groups may satisfy conditions, and whether those that may do."""
+    found, all_told = np.ones(count, dtype=np.bool_), True
+    for each in having:
+        mask = _one(each, aggregates)
+        if mask is None:
+            all_told = False
+        else:
+            found &= mask
+    return found, all_told
+
+
+def _one(each: Comparison, aggregates: Sequence[Aggregates | None]) -> Bools | None:
+    left, op, right = each.left, each.op, each.right
+    if left.kind == "number":
+        left, right = right, left
+        op = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)  # type: ignore[assignment]
+    if left.kind != "aggregate" or right.kind != "number" or left.functions or not left.factor:
+        return None
+    numbers = aggregates[left.place]
+    if not isinstance(numbers, Numbers):
+        return None
+    if left.factor < 0:
+        op = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)  # type: ignore[assignment]
+    return numbers.compared(op, (right.constant - left.constant) / left.factor)

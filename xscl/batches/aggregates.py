@@ -22,8 +22,9 @@ from xscl.base.errors import XsclError
 from xscl.base.failpoints import step
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.values import digest_text
-from xscl.batches.aggregate_answers import Answer, Frontier, answers, matches_of, reach_of
+from xscl.batches.aggregate_answers import Answer, Frontier, answers, reach_of
 from xscl.batches.aggregate_documents import answer_documents
+from xscl.batches.aggregate_groups import Matches
 from xscl.batches.aggregate_rows import Found, Kept, in_order, read_kept, rows_of, write_kept
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import bindings
@@ -167,11 +168,11 @@ class Windows:
         rows = in_order(pa.concat_tables([old, new]))
         made: list[tuple[Windowed, Answer]] = []
         kept = np.zeros(rows.num_rows, dtype=np.bool_)
+        matches = Matches(rows)
         for group in each.groups:
             definition = each.definitions[group.gid]
             sees = sorted({reader.since for reader in self._readers[group.gid]})
             told = self._kept.told.setdefault(group.gid, {})
-            matches = matches_of(rows, definition)
             made += ((group, answer) for answer in answers(definition, matches, frontier, sees, told))
             kept[reach_of(definition, frontier.now, matches, sees)] = True
             if definition.once_per is not None:
@@ -221,6 +222,8 @@ class Windows:
             self._ids.add(id_)
             kept.append(Made(ANSWERS, id_, answer.place, answer.ts, answer.received, document))
             whose.append((group.gid,) if answer.whole else tuple(sorted(-reader.number for reader in readers)))
+        if not kept:
+            return  # whoever asked was dropped before
         order = sorted(range(len(kept)), key=lambda at: (kept[at].place, kept[at].ts, kept[at].id))
         numbers = publisher.make([kept[at] for at in order])
         folder = self.batch.home.root / self.batch.results / f"windows-{self._told}"

@@ -38,6 +38,7 @@ _TELLS: Mapping[str, str] = {
     "fog_then_delay": "an airport in fog, then flights two hours late or more",
     "late_again": "the same plane late twice in a day",
     "no_follow_up": "a repository that no other list takes up within a day",
+    "trending": "every ten minutes, the repositories that most lists have had in six hours",
     "strong_earthquake": "magnitude 6 or more, one block with a value condition",
 }
 _SHOWN = 3
