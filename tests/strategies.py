@@ -655,10 +655,14 @@ class _Grammar:
             time = choose.one("'2026-06-01T00:00:00Z'", '"2026-06-01T00:00:00.5+02:00"')
             found += self.word("STARTING") + choose.one([time], self.word("NOW"), self.word("ALL"))
         if self.more(10):
-            found += self.word("CONSISTENCY") + choose.one(self.word("STRONG"), self.word("MIDDLE"))
+            found += self.word("CONSISTENCY") + choose.one(*self.levels())
         if self.more(10):
             found += self.word("ON", "CHANGE") + choose.one(self.word("KEEP"), self.word("RETRACT"))
         return found
+
+    def levels(self) -> list[list[str]]:
+        between = self.word("BLOCKING") + self.duration() + self.word("MEMORY") + self.duration()
+        return [self.word("STRONG"), self.word("MIDDLE"), self.word("WEAK"), between]
 
     def item(self) -> list[str]:
         return self.variable_path() + (self.word("AS") + self.name() if self.more(30) else [])

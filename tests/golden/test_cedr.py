@@ -20,6 +20,9 @@ Told = list[tuple[int, str, str, str]]
 
 LEVELS = {
     "STRONG": [(4, "+", "n1", "p2")],
+    "WEAK": [(2, "+", "n1", "p1")],
+    "BLOCKING 2 s MEMORY 2 s": [(3, "+", "n1", "p2")],
+    "BLOCKING 1 s MEMORY 2 s": [(3, "+", "n1", "p2")],
     "MIDDLE": [(2, "+", "n1", "p1"), (3, "+", "n1", "p2"), (3, "-", "n1", "p1")],
 }
 

@@ -7,7 +7,7 @@ question is told as two joins: what is wanted, and what is wanted together with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from oracle.evaluate import Answer, Doc, bindings_rows, selected_variables, variables_of
@@ -60,6 +60,13 @@ class Question:
     until: int = FOR_EVER + 1
     blocking: int | None = None
     """How far behind clocks it answers; None: when it is certain."""
+    memory: int | None = None
+    """How far behind clocks the events come that it sees; None: as far as they are in time."""
+
+    @property
+    def behind(self) -> int | None:
+        """How far clocks are beyond a time that is answered; -1: they show it."""
+        return -1 if self.blocking == 0 and self.memory != 0 else self.blocking
 
 
 @dataclass(frozen=True)
@@ -108,14 +115,13 @@ class Intake:
 
     def settled(self, channel: str, place: int, blocking: int | None = None) -> int:
         """The time below which the events of a channel are in, with everything up to a place; or below which its clock
-        has come, less ``blocking``.
+        is by ``blocking``.
         """
         terms = self.terms.get(channel, Terms())
         found = [beat.ts + 1 for at, beat in self.beats.items() if at <= place and beat.channel == channel]
         lateness = self.lateness(channel, place)
         behind = [] if lateness is None else [lateness]
-        # What the clock shows is reached; what it is to be beyond is less.
-        behind += [] if blocking is None else [blocking - (blocking == 0)]
+        behind += [] if blocking is None else [blocking]
         if behind:
             mine = terms.clock or channel
             for doc, at in self.events.items():
@@ -141,11 +147,27 @@ class Intake:
         }
 
 
-def decided(question: Question, intake: Intake) -> set[Decided]:
-    """All answers to a question that hold, each with its time and the place at which it was given first."""
-    events = {
+def _in_time(question: Question, intake: Intake) -> dict[Doc, int]:
+    return {
         doc: place for doc, place in intake.judged().items() if question.since < place < question.until and not doc.late
     }
+
+
+def too_late(question: Question, intake: Intake, channels: Collection[str] | None = None) -> set[Doc]:
+    """The events in time, of some channels, that a question does not remember."""
+    return {
+        doc
+        for doc, place in _in_time(question, intake).items()
+        if (channels is None or doc.channel in channels)
+        and question.memory is not None
+        and doc.ts < intake.settled(doc.channel, place - 1, question.memory)
+    }
+
+
+def decided(question: Question, intake: Intake) -> set[Decided]:
+    """All answers to a question that hold, each with its time and the place at which it was given first."""
+    forgotten = too_late(question, intake)
+    events = {doc: place for doc, place in _in_time(question, intake).items() if doc not in forgotten}
     changes = {place for place, _ in intake.before.values()}
     places = sorted({*intake.events.values(), *intake.beats, *changes, *([FOR_EVER] if intake.ends else [])})
     names = selected_variables(question.wanted.select)
@@ -157,7 +179,7 @@ def decided(question: Question, intake: Intake) -> set[Decided]:
         ends = [forbidden.last(row.docs) for forbidden in question.forbidden]
         complete = max(events[doc] for doc in row.docs)
         for place in places:
-            settled = (intake.settled(each.channel, place, question.blocking) for each in question.forbidden)
+            settled = (intake.settled(each.channel, place, question.behind) for each in question.forbidden)
             if place >= complete and all(w > end for w, end in zip(settled, ends, strict=True)):
                 if place < question.until:
                     answer = (

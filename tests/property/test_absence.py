@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from absences import S, add_channels, answers, question, record
 from budget import examples
-from oracle.absence import Beat, Decided, Intake, Question, Terms, decided
+from oracle.absence import FOR_EVER, Beat, Decided, Intake, Question, Terms, decided, too_late
 from oracle.evaluate import Doc
 
 import xscl
@@ -66,8 +66,15 @@ CASES = {
     ),
 }
 """Texts, each with what is wanted, that joined with what is forbidden, and whether it is between."""
-LEVELS = {"STRONG": None, "MIDDLE": 0}
-"""Levels of consistency, each with how far behind clocks it answers."""
+LEVELS: dict[str, tuple[int | None, int | None]] = {
+    "STRONG": (None, None),
+    "MIDDLE": (0, None),
+    "WEAK": (0, 0),
+    "BLOCKING 0 s MEMORY 2 s": (0, 2 * S),
+    "BLOCKING 1 s MEMORY 3 s": (S, 3 * S),
+    "BLOCKING 2 s MEMORY 2 s": (2 * S, 2 * S),
+}
+"""Levels of consistency, each with how far behind clocks it answers, and how far behind them events come."""
 
 
 class Home:
@@ -100,21 +107,29 @@ class Home:
     def register(self) -> None:
         """Register the text under a new name."""
         name = f"q{len(self.asked)}"
-        level = self.choose.choice([*LEVELS, "MIDDLE", None])
+        level = self.choose.choice([*(level for level in LEVELS if self.takes(level)), "MIDDLE", None])
         self.engine.register(self.text if level is None else f"{self.text} CONSISTENCY {level}", name=name)
         wanted, forbidden, between = CASES[self.text]
         asked = question(wanted, *forbidden, between=between)
         self.place += 1
-        blocking = LEVELS["STRONG" if self.is_settled() else "MIDDLE"] if level is None else LEVELS[level]
-        self.asked[name] = Question(asked.wanted, asked.forbidden, self.place, blocking=blocking)
+        given = LEVELS["STRONG" if self.is_settled() else "MIDDLE"] if level is None else LEVELS[level]
+        self.asked[name] = Question(asked.wanted, asked.forbidden, self.place, FOR_EVER + 1, *given)
         self.told[name] = "start", set()
         self.live.append(name)
+
+    def takes(self, level: str) -> bool:
+        """Whether no channel that the text names has a lateness shorter than the memory of a level."""
+        memory = LEVELS[level][1] or 0
+        return all(memory <= lateness for name in self.named() if (lateness := self.terms[name].lateness) is not None)
+
+    def named(self) -> set[str]:
+        """The channels that the text names."""
+        return set(re.findall(r"\b[ABC]\b", self.text))
 
     def is_settled(self) -> bool:
         """Whether something settles the times of all channels that the text names."""
         beaten = {beat.channel for beat in self.beats.values()}
-        named = set(re.findall(r"\b[ABC]\b", self.text))
-        return all(self.terms[name].lateness is not None or name in beaten for name in named)
+        return all(self.terms[name].lateness is not None or name in beaten for name in self.named())
 
     def drop(self) -> None:
         """Drop one of the queries."""
@@ -153,6 +168,8 @@ class Home:
         self.engine.run_once()
         self.dropped = False
         intake = Intake(self.events, self.beats, self.terms, before=self.former)
+        for info in self.engine.queries():
+            assert info.late_for == len(too_late(self.asked[info.name], intake, self.named())), (info.name, self.text)
         for name, asked in self.asked.items():
             after, before = self.told[name]
             now = {replace(each, place=0) for each in decided(asked, intake)}
@@ -160,8 +177,8 @@ class Home:
             told = [(match.retracted is None, [event.id for event in match.events], match.ts) for match in listing]
             expected = [(True, ids, ts) for ids, ts in _told(now - before)]
             expected += [(False, ids, ts) for ids, ts in _told(before - now)]
-            assert sorted(told) == sorted(expected), (name, self.text, asked.blocking)
-            assert answers(self.engine, name) == _told(now), (name, self.text, asked.blocking)
+            assert sorted(told) == sorted(expected), (name, self.text, asked.blocking, asked.memory)
+            assert answers(self.engine, name) == _told(now), (name, self.text, asked.blocking, asked.memory)
             self.told[name] = listing.cursor, now
             self.corrected += len(before - now)
 

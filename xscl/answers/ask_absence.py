@@ -22,6 +22,7 @@ def without_forbidden(
     wanted: Sequence[StoredMatch],
     forbidden: Sequence[Sequence[StoredMatch]],
     again: Collection[int],
+    memory: int | None,
 ) -> list[StoredMatch]:
     """Return the matches that nothing forbids, as if nothing came any more; each has the time of the match.
 
@@ -31,19 +32,23 @@ def without_forbidden(
         wanted: matches of what is wanted.
         forbidden: matches of each forbidden part.
         again: late events that count as in time.
+        memory: how far behind their clocks events may have come, in microseconds; None: as far as the lateness.
     """
-    docids = {docid for match in wanted for docid in match.docids}
-    events = {row["docid"]: row for row in events_of(home, docids, ["docid", "ts", "late"]).to_pylist()}
+    docids = {docid for matches in (wanted, *forbidden) for match in matches for docid in match.docids}
+    events = {row["docid"]: row for row in events_of(home, docids, ["docid", "ts", "late", "behind"]).to_pylist()}
+    late = {docid for docid, row in events.items() if row["late"] and docid not in again}
+    if memory is not None:
+        late |= {docid for docid, row in events.items() if not row["late"] and row["behind"] > memory}
     count = len(wanted[0].docids) if wanted else 0
     killed = {
         (match.docids[:-1], (*match.nodes[:count], *match.nodes[count + 1 :]))
         for matches in forbidden
         for match in matches
+        if memory is None or late.isdisjoint(match.docids)
     }
     found: dict[tuple[tuple[int, ...], tuple[int, ...]], StoredMatch] = {}
     for match in sorted(wanted, key=lambda one: one.witness):
-        is_late = any(events[docid]["late"] and docid not in again for docid in match.docids)
-        if (match.docids, match.nodes) not in killed and not is_late:
+        if (match.docids, match.nodes) not in killed and late.isdisjoint(match.docids):
             shown = match.nodes[: count + absence.shown]
             later = _later(absence, [events[docid]["ts"] for docid in match.docids])
             found.setdefault((match.docids, shown), replace(match, nodes=shown, later=later))

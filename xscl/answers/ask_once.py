@@ -124,7 +124,8 @@ def query_once(
         if absence is not None and not absence.ends:
             found = _newest(home, found, place)
         elif absence is not None:
-            found = without_forbidden(home, absence, found, forbidden, events.on_time)
+            memory = None if compiled.level is None else compiled.level.memory
+            found = without_forbidden(home, absence, found, forbidden, events.on_time, memory)
     told = (f"{each.channel}:{each.id}: {each.message}" for each in dict.fromkeys(refused))
     notes = (*notes, *_waiting_notes(home, compiled.channels), *told)
     with named_file_faults(home.root):

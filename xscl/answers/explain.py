@@ -35,7 +35,7 @@ from xscl.language import ast
 from xscl.language.absence import LATEST
 from xscl.language.compile import CompiledQuery
 from xscl.language.format import format_select
-from xscl.language.parser import parse_query
+from xscl.language.parser import parse_level, parse_query
 from xscl.registry.canonical_text import canonical_text
 from xscl.registry.notes import settling_note
 from xscl.registry.query_list import QueryFilter, count_queries, list_queries, state_facts
@@ -87,6 +87,8 @@ class Explanation:
     starting: str
     level: str | None
     """Level of consistency of a query about absence; None: it is about none."""
+    late_for: int
+    """Events of its channels that came too late for its memory, and in time for others."""
     owner: str
     state: Mapping[str, object]
     """``state`` (live or suspended), and of a suspended query ``suspended_from``, a place, and ``reason``."""
@@ -134,6 +136,7 @@ class Explanation:
             "publish": self.publish,
             "starting": self.starting,
             "level": self.level,
+            "late_for": self.late_for,
             "select": self.select,
             "variables": [asdict(defined) for defined in self.definitions],
             "guards": [asdict(guard) for guard in self.guards],
@@ -161,6 +164,7 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         publish=info.publish,
         starting=info.starting,
         level=info.level,
+        late_for=info.late_for,
         owner=info.owner,
         state=state_facts(info),
         select=_select(info),
@@ -170,7 +174,7 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         links=tuple(link_facts(compiled)),
         variables=tuple(variable_facts(compiled)),
         definitions=tuple(definition_facts(compiled)),
-        absent=tuple(_absent(catalog, compiled, is_final=info.level == "STRONG")),
+        absent=tuple(_absent(catalog, compiled, parse_level(info.level or "STRONG"))),
         ends=tuple(_windows(catalog, compiled, parse_query(info.text).aggregate)),
         guards=tuple(guard_facts(compiled)),
         template=compiled.template.id,
@@ -212,11 +216,11 @@ def query_names(catalog: Catalog, wanted: QueryFilter) -> tuple[str, ...]:
     return tuple(info.name for info in list_queries(catalog, wanted))
 
 
-def _absent(catalog: Catalog, compiled: CompiledQuery, *, is_final: bool) -> Iterator[AbsentFacts]:
-    """Yield what must not be there, and how certain that is; ``is_final`` as of ``settling_note``."""
+def _absent(catalog: Catalog, compiled: CompiledQuery, level: ast.Level) -> Iterator[AbsentFacts]:
+    """Yield what must not be there, and how certain that is."""
     if compiled.absence is None:
         return
-    settled = _settled(catalog, is_final=is_final)
+    settled = _settled(catalog, level)
     for channel, ends in compiled.absence.ends:
         names = [("the latest member" if end.block == LATEST else compiled.block_names[end.block]) for end in ends]
         times = [
@@ -230,14 +234,14 @@ def _windows(catalog: Catalog, compiled: CompiledQuery, aggregate: ast.Aggregate
     """Yield the channels whose times end the windows of a query."""
     if aggregate is None:
         return
-    settled = _settled(catalog, is_final=True)
+    settled = _settled(catalog, ast.STRONG)
     end = "the last match of a window" if aggregate.every is None else "the end of a window"
     for channel in dict.fromkeys(compiled.channels):
         yield AbsentFacts(channel, end, settled(channel))
 
 
-def _settled(catalog: Catalog, *, is_final: bool) -> Callable[[str], str]:
-    """Return a function that tells how far the times of a channel are settled; ``is_final`` as of ``settling_note``."""
+def _settled(catalog: Catalog, level: ast.Level) -> Callable[[str], str]:
+    """Return a function that tells how far the times of a channel are settled, for queries of a level."""
     with catalog.read() as connection:
         rows = connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.watermark)).all()
         feeders = read_feeders(connection)
@@ -246,11 +250,13 @@ def _settled(catalog: Catalog, *, is_final: bool) -> Callable[[str], str]:
 
     def settled(channel: str) -> str:
         row, info = known.get(channel), channels.get(channel)
+        if level.memory is not None:
+            return f"not seen if it comes more than {format_duration(level.memory)} behind its clock"
         if row is not None and row.watermark is not None:
             return f"settled below {format_time(min(row.watermark, LAST_TIME))}"
         if info is not None and (info.lateness, info.heartbeat, info.wall) != (None, None, None) or channel in feeders:
             return "not settled by any event yet"
-        return settling_note(channel, is_final=is_final)
+        return settling_note(channel, is_final=level == ast.STRONG)
 
     return settled
 

@@ -9,6 +9,15 @@ from xscl.answers.explain import Explanation
 __all__ = ["columns", "count", "explanation_text"]
 
 
+_SETTLED = "certain once the channel's times are settled further"
+_BY_CLOCK = "answered by the channel's clock, and certain as far as the query remembers"
+_ANSWERED: dict[str | None, str] = {
+    "STRONG": _SETTLED,
+    "MIDDLE": f"answered by the channel's clock, and {_SETTLED}",
+    "WEAK": "certain once the channel's clock is further",
+}
+
+
 def explanation_text(found: Explanation) -> str:
     """Write an explanation to read from the top: the query, its normal form, and what it shares with others."""
     parts = [[found.canonical], *_normal_form(found), _shared(found)]
@@ -29,8 +38,7 @@ def _normal_form(found: Explanation) -> Iterator[list[str]]:
         yield [f"Time{many}{orders}", *(f"  {window}" for window in case.windows)]
     if found.absent:
         rows = [(each.channel, f"up to {each.certain}", each.settled) for each in found.absent]
-        answered = "certain" if found.level == "STRONG" else "answered by the channel's clock, and certain"
-        yield [f"Must not be there; {answered} once the channel's times are settled further", *columns(rows)]
+        yield [f"Must not be there; {_ANSWERED.get(found.level, _BY_CLOCK)}", *columns(rows)]
     if found.ends:
         rows = [(each.channel, f"up to {each.certain}", each.settled) for each in found.ends]
         yield ["Windows; answered once the times of all channels are settled further", *columns(rows)]
@@ -54,6 +62,7 @@ def _shared(found: Explanation) -> list[str]:
         ("publish", found.publish or "nothing"),
         ("starting", found.starting),
         *([] if found.level is None else [("consistency", found.level)]),
+        *([("too late for it", count(found.late_for, "event"))] if found.late_for else []),
         ("template", f"{found.template}, of {queries} in {groups}"),
         ("skeleton", f"shared by {alike} in {of_skeleton}, which differ in windows and guards"),
         ("group", f"{found.group}, of {count(found.queries_in_group, 'query')}: {names}"),

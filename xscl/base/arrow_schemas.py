@@ -41,6 +41,7 @@ EVENT_SCHEMA = pa.schema(
         ("ts", pa.int64()),
         ("received", pa.int64()),
         ("late", pa.bool_()),
+        ("behind", pa.int64()),  # how far its channel's clock was beyond it when it came; 0: it was not
         ("declared", pa.int64()),  # the time the source gave, before any clamp; NULL: none
         ("time_source", pa.string()),  # published, updated, feed, given or received; NULL: published by a query
         ("content", pa.string()),  # the document; NULL where there are cells

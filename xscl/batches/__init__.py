@@ -43,6 +43,8 @@
 * ``run_handle``: A loop that processes batches in a thread of its own
 * ``settled``: Frontiers within a batch: how far the times of channels are settled at each of its places
 * ``tasks``: Tasks of a level, which write files under fresh names, and return the names and some figures
+* ``too_late``: Events that came too late for queries with a memory of their own, and in time for others: they are
+  counted
 * ``walking``: Stage 1: documents of a level become witness rows, a part at a time, in this process or in a task
 * ``walls``: Heartbeats by the wall clock: a run says that all events up to some time before now are in
 * ``witness_facts``: Figures of new witness rows, taken where the rows are made: what quotas count, and what stage 1

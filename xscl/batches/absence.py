@@ -32,12 +32,13 @@ from xscl.base.types import LAST_TIME
 from xscl.batches.absence_changes import Changes, Readers, changes_of, retraction_rows
 from xscl.batches.answered import Runs
 from xscl.batches.attempt import Attempt
-from xscl.batches.bindings import Bindings, bindings, keys_of, kills_of, unasked_matches
+from xscl.batches.bindings import Bindings, bindings, keys_of, kills_of, remembered, unasked_matches
 from xscl.batches.edited import edited_matches
 from xscl.batches.replayed import replayed_matches
 from xscl.batches.settled import settled_times
+from xscl.batches.too_late import count_too_late
 from xscl.catalog.groups import read_parts
-from xscl.catalog.queries import asked_groups
+from xscl.catalog.queries import add_late_for, asked_groups
 from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import add_state_files, remove_state_files, retire_files
 from xscl.catalog.tables import NOTHING_FORBIDDEN, OF_WINDOWS
@@ -64,7 +65,7 @@ _LEVEL = 255
 """Level of the origin of its classes, behind all levels that publish."""
 _ROW_SECONDS = 2e-6
 """Processor time for a pending row."""
-_TIMES = "docid", "ts", "late"
+_TIMES = "docid", "ts", "late", "behind"
 _Int64s = npt.NDArray[np.int64]
 
 
@@ -84,6 +85,10 @@ class Absences:
     """Rows of its results; matches that only parts have are taken off."""
     retractions: tuple[dict[str, Any], ...] = ()
     """Rows of table ``retractions``."""
+    late_for: Mapping[int, int] = field(default_factory=dict)
+    """Events that came too late for the memory of queries, by their numbers."""
+    too_late: int = 0
+    """Number of all these events."""
     on_spark: bool = False
 
     @property
@@ -140,7 +145,7 @@ def decide_absences(batch: Attempt) -> Absences:
     rows = retraction_rows(batch.home, span, [*found.retracted, *edited, *replayed], tables)
     counts = Counter(match=-_unasked(batch, results, parts))
     counts.update(out.counts)
-    return Absences(before, after, span.answered, runs.files, counts, tuple(rows), on_spark)
+    return Absences(before, after, span.answered, runs.files, counts, tuple(rows), *count_too_late(batch), on_spark)
 
 
 def _decided(batch: Attempt, work: Round, frontiers: Mapping[str, Frontiers]) -> tuple[Changes, pa.Table, bool]:
@@ -186,17 +191,18 @@ def _frontiers(batch: Attempt, texts: Collection[str]) -> dict[str, Frontiers]:
     """Return where rows are answered and final, by what they wait for."""
     published = () if batch.publisher is None else batch.publisher.tables
     waits = {text: json.loads(text) for text in sorted(texts)}
-    asked = {(name, each) for names, blocking in waits.values() for name in names for each in (None, blocking)}
+    asked = {(name, each) for names, *distances in waits.values() for name in names for each in distances}
     settled = settled_times(batch.span, asked, published)
     return {
-        text: Frontiers([settled[name, blocking] for name in names], [settled[name, None] for name in names])
-        for text, (names, blocking) in waits.items()
+        text: Frontiers([settled[name, blocking] for name in names], [settled[name, memory] for name in names])
+        for text, (names, blocking, memory) in waits.items()
     }
 
 
 def commit_absences(connection: sa.Connection, absences: Absences, now: int) -> None:
     """Name the rows that are left, in the transaction of the batch; ``now`` is in microseconds since the epoch."""
     add_retractions(connection, absences.retractions)
+    add_late_for(connection, absences.late_for)
     remove_state_files(connection, absences.gone)
     retire_files(connection, absences.gone, now)
     add_state_files(connection, [file.row() for file in absences.come])
@@ -232,7 +238,8 @@ def _found(batch: Attempt, results: Results, parts: Sequence[Any]) -> tuple[list
     late = times["docid"][times["late"]]
     combinations = combinations.where(~np.isin(combinations.docs[:, 0], late))
     wanted, killed = [], []
-    for part in bindings(combinations, meanings, asked):
+    for each in bindings(combinations, meanings, asked):
+        part = remembered(each, times["docid"], times["behind"])
         if part.ends is None:
             killed.append(kills_of(part))
         else:
@@ -256,7 +263,9 @@ def _times(batch: Attempt, docs: _Int64s) -> dict[str, npt.NDArray[Any]]:
     tables = () if batch.publisher is None else batch.publisher.tables
     events = events_of(batch.home, np.unique(docs[docs != NO_DOC]), list(_TIMES), tables).sort_by("docid")
     found = {name: events.column(name).to_numpy() for name in _TIMES}
-    return {**found, "late": found["late"] & ~np.isin(found["docid"], np.array(sorted(batch.span.replayed), np.int64))}
+    again = np.isin(found["docid"], np.array(sorted(batch.span.replayed), np.int64))
+    # Late events have partners by a replay alone, which takes them as if in time.
+    return {**found, "late": found["late"] & ~again, "behind": np.where(found["late"], 0, found["behind"])}
 
 
 def _pending(part: Bindings, ends_of: Any, times: Mapping[str, npt.NDArray[Any]]) -> pa.Table:
@@ -284,7 +293,7 @@ def _pending(part: Bindings, ends_of: Any, times: Mapping[str, npt.NDArray[Any]]
         "ts": when,
         "later": when - newest,
         "came": place_of(docs).max(axis=1),
-        "waits": pa.repeat(json.dumps([[channel for channel, _ in ends_of], part.blocking]), count),
+        "waits": pa.repeat(json.dumps([[channel for channel, _ in ends_of], part.blocking, part.memory]), count),
         "ends": _lists(ends),
         "killed": np.full(count, -1),
         "answered": np.full(count, -1),

@@ -19,7 +19,7 @@ from xscl.store.results import NO_DOC, Combinations, Meanings
 from xscl.templates.absence import KILL_SCHEMA
 from xscl.templates.columns import Bools, Int64s
 
-__all__ = ["Bindings", "bindings", "keys_of", "kills_of", "unasked_matches"]
+__all__ = ["Bindings", "bindings", "keys_of", "kills_of", "remembered", "unasked_matches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class Bindings:
     """Number of nodes behind those of the members that make a match."""
     blocking: int | None
     """Time behind clocks of answers, as table ``parts`` has it."""
+    memory: int | None
+    """Time behind clocks of events, as table ``parts`` has it."""
     groups: Int64s
     """The group about absence of each."""
     docs: Int64s
@@ -44,7 +46,7 @@ class Bindings:
         """Return some of them."""
         witness = self.witness.filter(pa.array(chosen))
         some = self.groups[chosen], self.docs[chosen], self.nodes[chosen]
-        return Bindings(self.ends, self.shown, self.blocking, *some, witness)
+        return Bindings(self.ends, self.shown, self.blocking, self.memory, *some, witness)
 
 
 def bindings(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> Iterator[Bindings]:
@@ -62,17 +64,32 @@ def bindings(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> I
     )
     for shape, (kind, documents, count) in enumerate(shapes.tolist()):
         mine = np.flatnonzero(number.reshape(-1) == shape)
-        ends, shown, blocking = list(kinds)[kind]
+        ends, shown, blocking, memory = list(kinds)[kind]
         rows = meant[mine]
         yield Bindings(
             ends,
             shown,
             blocking,
+            memory,
             groups[part[mine]],
             found.docs[of[mine], :documents],
             values[begins[rows, None] + np.arange(count)],
             witness.take(pa.array(rows)),
         )
+
+
+def remembered(part: Bindings, docids: Int64s, behind: Int64s) -> Bindings:
+    """Return the bindings all of whose documents came in time for their groups.
+
+    Args:
+        part: the bindings.
+        docids: their documents, ascending.
+        behind: how far behind its clock each came.
+    """
+    if part.memory is None or not behind.any():
+        return part
+    in_time: Bools = np.all(behind[np.searchsorted(docids, part.docs)] <= part.memory, axis=1)
+    return part.where(in_time)
 
 
 def kills_of(part: Bindings) -> pa.Table:
@@ -97,8 +114,8 @@ def keys_of(docs: Int64s, nodes: Int64s) -> pa.Array:
     return fixed.cast(pa.binary())
 
 
-def _kind(row: Any) -> tuple[str | None, int, int | None]:
-    return (row.ends, row.shown, row.blocking) if row.number == 0 else (None, 0, None)
+def _kind(row: Any) -> tuple[str | None, int, int | None, int | None]:
+    return (row.ends, row.shown, row.blocking, row.memory) if row.number == 0 else (None, 0, None, row.memory)
 
 
 def _pairs(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> tuple[Int64s, Int64s, Int64s]:

@@ -30,6 +30,7 @@ from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.docids import PUBLISHED, place_of, published_docid
 from xscl.batches.published_documents import PublishedEvent
 from xscl.batches.ranges import BatchRange
+from xscl.batches.settled import settled_times
 from xscl.catalog.clocks import is_late
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import INTAKE_FILES
@@ -51,20 +52,25 @@ class Lateness:
     """Whether it is taken again at once, because it is late only where it was found."""
     shown: int | None
     """Time that its channel's clock shows."""
+    behind: int
+    """Time by which the clock is beyond it."""
 
 
-_IN_TIME = Lateness(late=False, again=False, shown=None)
+def judged(
+    home: Home, span: BatchRange, events: Sequence[PublishedEvent], tables: Sequence[pa.Table]
+) -> Iterator[tuple[PublishedEvent, Lateness]]:
+    """Judge the documents that one level publishes; nothing is late in a channel without a lateness.
 
-
-def judged(home: Home, span: BatchRange, events: Sequence[PublishedEvent]) -> Iterator[tuple[PublishedEvent, Lateness]]:
-    """Judge the documents that one level publishes; nothing is late in a channel without a lateness."""
+    ``tables`` are the documents that the batch published before.
+    """
     by_channel: dict[str, list[PublishedEvent]] = {}
     for event in events:
         by_channel.setdefault(event.output.channel, []).append(event)
     for name, found in by_channel.items():
         channel = span.clocks.channels.get(name)
         if channel is None or channel.lateness is None:
-            yield from _by_watermark(found, span.state.watermarks.get(name))
+            behinds = _behind_feeds(span, name, found, tables) if span.absences else [0] * len(found)
+            yield from _by_watermark(found, behinds, span.state.watermarks.get(name))
             continue
         channel = replace(channel, heartbeat=None)  # it speaks of events that are taken in
         columns = zip(*((each.output.place, each.output.came, each.output.ts) for each in found), strict=True)
@@ -74,14 +80,32 @@ def judged(home: Home, span: BatchRange, events: Sequence[PublishedEvent]) -> It
         for event, ts, old, shown_now, shown_then in zip(found, times.tolist(), places < came, now, then, strict=True):
             late = is_late(channel, ts, shown_then if old else shown_now)
             again = bool(old) and not late and is_late(channel, ts, shown_now)
-            yield event, Lateness(late or again, again, shown_now if again or not old else shown_then)
+            shown = shown_then if old else shown_now
+            behind = 0 if shown is None else max(0, shown - ts)
+            yield event, Lateness(late or again, again, shown_now if again or not old else shown_then, behind)
 
 
-def _by_watermark(events: Sequence[PublishedEvent], watermark: int | None) -> Iterator[tuple[PublishedEvent, Lateness]]:
+def _by_watermark(
+    events: Sequence[PublishedEvent], behind: Sequence[int], watermark: int | None
+) -> Iterator[tuple[PublishedEvent, Lateness]]:
     """Judge documents of a channel without a lateness."""
-    for event in events:
-        behind = watermark is not None and event.output.ts < watermark
-        yield event, Lateness(late=True, again=True, shown=watermark) if behind else _IN_TIME
+    for event, by in zip(events, behind, strict=True):
+        late = watermark is not None and event.output.ts < watermark
+        yield event, Lateness(late, again=late, shown=watermark if late else None, behind=by)
+
+
+def _behind_feeds(
+    span: BatchRange, channel: str, events: Sequence[PublishedEvent], tables: Sequence[pa.Table]
+) -> list[int]:
+    """Return how far documents are behind the clocks of the channels that their publishers read."""
+    columns = zip(*((each.output.place, each.output.ts) for each in events), strict=True)
+    places, times = (np.array(column, dtype=np.int64) for column in columns)
+    docids = [published_docid(place, 0) for place in places.tolist()]
+    own = pa.table({"docid": pa.array(docids, pa.int64()), "channel": [channel] * len(events), "ts": times})
+    shown = settled_times(span, [(channel, 0)], [*tables, own])[channel, 0].at(places - 1)
+    # Documents of earlier places come by a replay, or for queries that are answered from held events.
+    found: list[int] = np.where(places < span.first, 0, np.maximum(shown - times, 0)).tolist()
+    return found
 
 
 def _shown(span: BatchRange, channel: ChannelInfo, places: Numbers, times: Numbers) -> _Shown:

@@ -75,6 +75,8 @@ class PublishedEvent:
     output: Output | Made
     content: str
     late: bool = False
+    behind: int = 0
+    """Time by which its channel's clock was beyond it at its place."""
 
     def row(self) -> dict[str, object]:
         """Return a row of ``EVENT_SCHEMA``."""
@@ -87,6 +89,7 @@ class PublishedEvent:
             "ts": self.output.ts,
             "received": self.output.received,
             "late": self.late,
+            "behind": self.behind,
             "content": self.content,
             "membership": 0,
         }

@@ -259,12 +259,12 @@ class Publisher:
                 self._came[docid] = output.came
                 events.append(PublishedEvent(docid, output, content))
         made = []
-        for event, lateness in judged(self._home, self._span, events):
+        for event, lateness in judged(self._home, self._span, events, self._tables):
             if lateness.again:
                 self._again.add(event.docid)
             if lateness.late and lateness.shown is not None:
                 self._late.append(event.late_row(lateness.shown, again=lateness.again))
-            made.append(replace(event, late=lateness.late))
+            made.append(replace(event, late=lateness.late, behind=lateness.behind))
         return sorted(made, key=lambda event: event.docid)
 
     def _documents(self, outputs: Sequence[Output]) -> list[str | XsclError]:

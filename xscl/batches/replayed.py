@@ -6,7 +6,8 @@ are read once more: an answer goes unless one of its bindings is still free of f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,16 @@ import numpy as np
 
 from xscl.base.docids import place_of
 from xscl.batches.absence_changes import Readers, Retraction
-from xscl.batches.bindings import bindings, keys_of, kills_of
+from xscl.batches.bindings import bindings, keys_of, kills_of, remembered
 from xscl.batches.edited import paths_since, queries_of
 from xscl.batches.ranges import BatchRange
 from xscl.catalog.groups import read_parts_of
 from xscl.catalog.retractions import Retracted, read_retractions
+from xscl.store.event_files import events_of
 from xscl.store.home import Home
-from xscl.store.results import Results
+from xscl.store.results import NO_DOC, Results
 from xscl.templates.absence import Round
+from xscl.templates.columns import Int64s
 from xscl.templates.results import batch_of
 
 __all__ = ["replayed_matches"]
@@ -64,13 +67,25 @@ def replayed_matches(home: Home, span: BatchRange, files: Sequence[Path | str], 
         gone = list(read_retractions(connection, [*groups, *alone]))
     found = _Found()
     for some in (*(home.results([path]) for path in paths), files):
-        _read(found, Results(some), asked, {*groups, *alone}, docs)
+        _read(found, Results(some), asked, {*groups, *alone}, docs, partial(_times, home))
     touched = {(row["gid"], row["key"]): row["other"] for row in lone.to_pylist()}
     return list(_taken_back(found, touched, alone, readers, _last_gone(gone), span.first))
 
 
+def _times(home: Home, docs: Int64s) -> tuple[Int64s, Int64s]:
+    """Return some documents, ascending, and how far behind its clock each came that was in time for its channel."""
+    events = events_of(home, np.unique(docs[docs != NO_DOC]), ["docid", "late", "behind"]).sort_by("docid")
+    docids, late, behind = (events.column(name).to_numpy() for name in events.column_names)
+    return docids, np.where(late, 0, behind)
+
+
 def _read(
-    found: _Found, results: Results, asked: Sequence[Any], groups: Collection[int], docs: Collection[_Members]
+    found: _Found,
+    results: Results,
+    asked: Sequence[Any],
+    groups: Collection[int],
+    docs: Collection[_Members],
+    times: Callable[[Int64s], tuple[Int64s, Int64s]],
 ) -> None:
     meanings = results.meanings({*groups, *(row.part for row in asked)})
     combinations = results.combinations()
@@ -78,7 +93,9 @@ def _read(
     combinations = combinations.where(meanings.have(combinations) & np.isin(combinations.docs[:, 0], firsts))
     if not len(combinations.origin):
         return
-    for part in bindings(combinations, meanings, asked):
+    behind = times(combinations.docs) if any(row.memory is not None for row in asked) else None
+    for every in bindings(combinations, meanings, asked):
+        part = every if behind is None else remembered(every, *behind)
         if part.ends is None:
             table = kills_of(part)
             for row in table.to_pylist():

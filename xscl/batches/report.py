@@ -54,6 +54,8 @@ class BatchReport:
     """Queries answered from held events."""
     replayed: int = 0
     """Late events that were taken again."""
+    late_for: int = 0
+    """Events that came too late for queries with a memory of their own, and in time for others."""
     result_path: str | None = None
     rejected: tuple[Rejection, ...] = ()
     """Documents that exceed a limit, and the queries that lack them; relation ``rejected`` has them too."""
@@ -101,6 +103,7 @@ def report_of(
         purged=sum(change.purged for change in batch.changes),
         filled=len(span.waiting),
         replayed=len(span.replayed),
+        late_for=absences.too_late,
         result_path=batch.results if (batch.home.root / batch.results).exists() else None,
         rejected=rejected,
         suspended=suspended,

@@ -35,18 +35,18 @@ def settled_times(
 
     Args:
         span: the batch.
-        asked: channels, each with a distance behind its clock that is far enough; None: its lateness is.  With the
-            distance 0 the time that the clock shows is reached; with others a time is when the clock is beyond.
+        asked: channels, each with a distance behind its clock at which times are settled; None: its lateness is.
+            With the distance -1 the time that the clock shows is settled, too.
         published: documents that the batch published.
     """
-    readers = {blocking: _Reader(span, published, blocking) for _, blocking in asked}
-    return {(name, blocking): readers[blocking].settled(name) for name, blocking in asked}
+    readers = {behind: _Reader(span, published, behind) for _, behind in asked}
+    return {(name, behind): readers[behind].settled(name) for name, behind in asked}
 
 
 class _Reader:
-    def __init__(self, span: BatchRange, published: Sequence[pa.Table], blocking: int | None) -> None:
+    def __init__(self, span: BatchRange, published: Sequence[pa.Table], behind: int | None) -> None:
         self.span = span
-        self.blocking = blocking
+        self.behind = behind
         self.published = published
         self.clocks = span.clocks.clocks()
         self._known: dict[str, Settled] = {}
@@ -106,8 +106,8 @@ class _Reader:
 
     def _behind(self, channel: ChannelInfo) -> Iterator[tuple[int, int]]:
         """Yield how far times must be behind the channel's clock, each with the place from which on that is enough."""
-        if self.blocking is not None:
-            yield self.blocking or -1, 0
+        if self.behind is not None:
+            yield self.behind, 0
         # Events up to there may be in time by another lateness.
         since = self.span.clocks.settled[channel.name]
         if channel.lateness is not None and since <= self.span.last:

@@ -15,11 +15,24 @@ from xscl.catalog.prepared import prepared
 from xscl.catalog.records import RAW, QueryInfo
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_query
-from xscl.catalog.tables import GROUPS, IS_DROPPED, IS_LISTED, IS_PUBLISHING, NEVER, QUERIES, STREAMS, among, in_parts
+from xscl.catalog.tables import (
+    GROUPS,
+    IS_DROPPED,
+    IS_LISTED,
+    IS_PUBLISHING,
+    NEVER,
+    PARTS,
+    QUERIES,
+    STREAMS,
+    among,
+    in_parts,
+)
 
 __all__ = [
     "LIVE",
     "Feed",
+    "Remembering",
+    "add_late_for",
     "add_queries",
     "asked_groups",
     "drop_query",
@@ -32,6 +45,7 @@ __all__ = [
     "read_feeds",
     "read_queries",
     "read_query",
+    "read_remembering",
     "regroup",
     "release_query",
     "remove_queries",
@@ -55,6 +69,20 @@ class Feed:
     """Channels that they read."""
     since: int
     until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Remembering:
+    """A query that sees no events which come farther behind their clocks than its memory."""
+
+    query: int
+    memory: int
+    channels: frozenset[str]
+    """Channels and streams that it reads."""
+    since: int
+    """Place after which it sees events."""
+    until: int
+    """Place from which on it sees none."""
 
 
 # -- reading ---------------------------------------------------------------------------------------------------
@@ -122,6 +150,25 @@ def _feeds(connection: Connection, rows: Collection[tuple[str, str, int, int]]) 
 def asked_groups(connection: Connection, groups: Collection[int]) -> set[int]:
     """Return those of some groups that queries are in, dropped ones included."""
     return set(connection.scalars(sa.select(QUERIES.c.gid).where(among(connection, QUERIES.c.gid, groups)).distinct()))
+
+
+def read_remembering(connection: Connection, first: int, last: int) -> list[Remembering]:
+    """Return the queries with a memory of their own that see some place of a range."""
+    found: dict[int, Remembering] = {}
+    for row in connection.execute(*_remembering(first, last)):
+        channels = frozenset(read_stored(GROUPS.c.channels, row.channels))
+        known = found.get(row.query)
+        if known is not None:
+            channels |= known.channels
+        found[row.query] = Remembering(row.query, row.memory, channels, row.sees_from, row.docid_until)
+    return list(found.values())
+
+
+@prepared
+def _remembering(first: int, last: int) -> sa.Select[Any]:
+    columns = QUERIES.c.query, PARTS.c.memory, GROUPS.c.channels, QUERIES.c.sees_from, QUERIES.c.docid_until
+    joined = sa.select(*columns).join(PARTS, PARTS.c.gid == QUERIES.c.gid).join(GROUPS, GROUPS.c.gid == PARTS.c.part)
+    return joined.where(PARTS.c.memory.is_not(None), QUERIES.c.sees_from < last, QUERIES.c.docid_until > first)
 
 
 @prepared
@@ -204,6 +251,14 @@ def mark_filled(connection: Connection, queries: Sequence[QueryInfo]) -> None:
         connection.execute(QUERIES.update().where(QUERIES.c.query == sa.bindparam("b_query")), values)
 
 
+def add_late_for(connection: Connection, counts: Mapping[int, int]) -> None:
+    """Count events that came too late for the memory of queries, by their numbers."""
+    if counts:
+        rows = [{"b_query": query, "b_more": more} for query, more in counts.items()]
+        counted = {"late_for": QUERIES.c.late_for + sa.bindparam("b_more")}
+        connection.execute(QUERIES.update().where(QUERIES.c.query == sa.bindparam("b_query")).values(counted), rows)
+
+
 def suspend_query(connection: Connection, query: int, place: int, reason: str) -> None:
     """Suspend a query: it sees nothing from a place on."""
     connection.execute(QUERIES.update().where(QUERIES.c.query == query).values(docid_until=place, suspended=reason))
@@ -220,7 +275,7 @@ def forget_batches(connection: Connection) -> None:
     """Forget the batches that answered queries from retained events, and those that dropped ones end with."""
     answered = QUERIES.update().where(QUERIES.c.starting != "NOW", QUERIES.c.filled > 0)
     connection.execute(answered.values(filled=None, history=None))
-    connection.execute(QUERIES.update().values(ended=None))  # said in numbers of batches
+    connection.execute(QUERIES.update().values(ended=None, late_for=0))  # numbers of batches, and counts
 
 
 def remove_queries(connection: Connection, queries: Sequence[int]) -> None:

@@ -93,6 +93,8 @@ class QueryInfo:
     """Place at which its suspension ended, by resuming or dropping it; None: it has not."""
     level: str | None = None
     """Level of consistency of a query about absence; None: it is about none."""
+    late_for: int = 0
+    """Events of its channels that came too late for its memory, and in time for others."""
 
     @property
     def groups(self) -> tuple[int, ...]:

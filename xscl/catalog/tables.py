@@ -190,6 +190,7 @@ GROUPS = Table(
     sa.Index("groups_instance", "iid"),
 )
 _NAME = String().with_variant(String(collation="C"), "postgresql")  # names are ordered by code points everywhere
+_REMEMBERS = sa.text("memory IS NOT NULL")
 PARTS = Table(
     "parts",
     METADATA,
@@ -198,9 +199,10 @@ PARTS = Table(
     _needed("part", Integer, "the group that finds it"),
     Column("ends", Text, comment="JSON, of what is wanted: channels, and when the time of what is forbidden ends"),
     Column("shown", Integer, comment="of what is wanted: how many of its nodes make a match"),
-    Column("blocking", BigInteger, comment="of what is wanted: answers are so far behind clocks; NULL: the lateness"),
-    Column("memory", BigInteger, comment="of what is wanted: how long answers are corrected; NULL: the lateness"),
+    Column("blocking", BigInteger, comment="of what is wanted: clocks are so far beyond answers; NULL: the lateness"),
+    Column("memory", BigInteger, comment="how far behind clocks events may come, and correct; NULL: the lateness"),
     sa.Index("parts_part", "part"),
+    sa.Index("parts_memory", "memory", sqlite_where=_REMEMBERS),
 )
 QUERIES = Table(
     "queries",
@@ -226,6 +228,7 @@ QUERIES = Table(
     Column("ended", BigInteger, comment="it has no matches of later batches; NULL: places tell"),
     _needed("owner", _NAME, "who registered it; '': nobody said", ""),
     Column("level", String, comment="level of consistency of a query about absence; NULL: it is about none"),
+    _count("late_for", "events of its channels that came too late for its memory, and in time for others"),
     Column("suspended", Text, comment="the quota that ended it, in words; NULL: none did"),
     Column("released", BigInteger, comment="where its suspension ended, by resuming or dropping it; NULL: it has not"),
     # Live names are unique, because all of them have the same end.
@@ -440,6 +443,7 @@ BATCHES = Table(
     _count("purged", "rows that no partner can come for since"),
     _count("filled", "queries answered from what was held"),
     _count("replayed", "late events that were taken again"),
+    _count("late_for", "events that came too late for queries with a memory, and in time for others"),
     Column("result_path", String),
     _needed("committed", BigInteger, "microseconds since the epoch"),
 )

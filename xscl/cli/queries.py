@@ -199,7 +199,8 @@ def query_list(
     from xscl.cli.next_steps import no_queries
     from xscl.registry.query_list import QueryFilter, count_queries, list_queries, state_facts
 
-    columns = ["query", "owner", "template", "group", "place", "state", "suspended_from", "reason", "text"]
+    state = ["state", "suspended_from", "reason", "level", "late_for"]
+    columns = ["query", "owner", "template", "group", "place", *state, "text"]
     short = ["query", "owner", "template", "suspended_from", "text"]
     if (client := at.client(only_home=options.group is not None)) is not None:
         from xscl.cli.remote import query_rows

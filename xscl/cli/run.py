@@ -251,3 +251,8 @@ def _report_batch(report: BatchReport) -> None:
         )
     elif report.matches and not report.filled and not report.replayed:
         say(f"batch {report.batch}: heartbeats, {counted(report.matches, 'stored match')}")
+    if report.late_for:
+        say(
+            f"batch {report.batch}: {counted(report.late_for, 'event')} came too late for the memory of queries; "
+            "'xscl query list' and engine.queries() count them"
+        )

@@ -113,7 +113,7 @@ def _row(
     """
     content, cells, channel = event_content(channel, item, chunk.terms.limits)
     chunk.put_channel(channel)
-    late_by = chunk.late_by(channel, identity.ts)
+    late_by, behind = chunk.judged(channel, identity.ts)
     shown = identity.copied or identity
     row = EventRow(
         docid,
@@ -124,6 +124,7 @@ def _row(
         identity.ts,
         received,
         late_by is not None,
+        behind,
         item.ts,
         item.event.time_source or ("received" if item.ts is None else "given"),
         content,

@@ -25,6 +25,7 @@ class EventRow(NamedTuple):
     ts: int
     received: int
     late: bool
+    behind: int
     declared: int | None
     time_source: str
     content: bytes | KeptDocument | None
@@ -41,6 +42,7 @@ EventTuple = tuple[
     int,
     int,
     bool,
+    int,
     int | None,
     str,
     bytes | KeptDocument | None,

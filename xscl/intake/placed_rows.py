@@ -27,6 +27,8 @@ class PlacedRows:
     """Time of its receipt."""
     late: Places
     """Places of late rows among them."""
+    behind: Places | None
+    """Times by which the clock was beyond them; None: beyond none."""
     ids: Mapping[str, object] | None
     """Their row of ``row_ranges``, without the file; None: their ids are kept one by one."""
 
@@ -53,6 +55,7 @@ def placed_rows(batch: RowBatch, placed: PlacedRows) -> pa.Table:
         "ts": pa.array(event_times_of(batch, placed.received)),
         "received": pa.array(np.arange(placed.received, placed.received + count, dtype=np.int64)),
         "late": pa.array(late),
+        "behind": pa.array(np.zeros(count, dtype=np.int64) if placed.behind is None else placed.behind),
         "declared": batch.times,
         "time_source": pc.if_else(batch.times.is_valid(), "given", "received"),
         "cells": cell_lists(batch.cells, count),

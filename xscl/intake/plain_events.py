@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import repeat
 
+import numpy as np
+
+from xscl.catalog.clocks import shown_before
 from xscl.catalog.events import IdRow
 from xscl.catalog.records import ChannelInfo
 from xscl.intake.checks import CheckedEvent
@@ -85,7 +88,7 @@ class PlainEvents:
         times = list(map(_event_time, items, receipts))
         names = [item.event.channel for item in items]
         ids = [item.id for item in items]
-        late_by = _late_by(chunk, names, times)
+        late_by, behind = _judged(chunk, names, times)
         chunk.rows += zip(
             places,
             names,
@@ -95,6 +98,7 @@ class PlainEvents:
             times,
             receipts,
             [clock is not None for clock in late_by],
+            behind,
             [item.ts for item in items],
             [item.event.time_source or ("received" if item.ts is None else "given") for item in items],
             [item.content for item in items],
@@ -121,17 +125,17 @@ def _event_time(item: CheckedEvent, received: int) -> int:
     return item.ts if item.event.feed is None else min(item.ts, received)
 
 
-def _late_by(chunk: Chunk, names: Sequence[str], times: Sequence[int]) -> Sequence[int | None]:
-    """Return the clock's time for each event that is late, else None; the events move the clocks."""
+def _judged(chunk: Chunk, names: Sequence[str], times: Sequence[int]) -> tuple[Sequence[int | None], Sequence[int]]:
+    """Return the clock's time for each event that is late, else None, and how far the clock was beyond each.
+
+    The events move the clocks.
+    """
     channels = {name: chunk.channels[name] for name in dict.fromkeys(names)}
-    if any(channel.lateness is not None or channel.heartbeat is not None for channel in channels.values()):
-        return [chunk.late_by(channels[name], ts) for name, ts in zip(names, times, strict=True)]
-    newest: dict[str, int] = {}
-    if len(channels) == 1:
-        newest[names[0]] = max(times)
-    else:
-        for name, ts in zip(names, times, strict=True):
-            newest[name] = max(ts, newest.get(name, ts))
-    for name, ts in newest.items():
-        chunk.see(channels[name], ts)
-    return [None] * len(times)
+    if len(channels) > 1 or any((one.lateness, one.heartbeat) != (None, None) for one in channels.values()):
+        judged = [chunk.judged(channels[name], ts) for name, ts in zip(names, times, strict=True)]
+        return [late_by for late_by, _ in judged], [behind for _, behind in judged]
+    channel = channels[names[0]]
+    ts = np.array(times, dtype=np.int64)
+    shown, _ = shown_before(channel, chunk.clocks, ts)
+    chunk.see(channel, max(times))
+    return [None] * len(times), np.maximum(shown - ts, 0).tolist()

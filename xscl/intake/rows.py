@@ -183,7 +183,8 @@ def place_rows(chunk: Chunk, batch: RowBatch, digests: Sequence[str]) -> PlacedR
     for place in which.tolist():
         id_, docid = batch.ids.texts[place].as_py(), first + place
         chunk.note_late(channel.name, id_, docid, int(ts[place]), receipt + place, int(shown[place]))
-    return PlacedRows(channel.name, first, receipt, which, ids)
+    behind = np.maximum(shown - ts, 0)
+    return PlacedRows(channel.name, first, receipt, which, behind if behind.any() else None, ids)
 
 
 def _note_ids(chunk: Chunk, batch: RowBatch, digests: Sequence[str], first: int, receipt: int, ts: Places) -> None:

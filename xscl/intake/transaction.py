@@ -131,15 +131,18 @@ class Chunk:
         self.moves += self.clocks.see(channel, ts)
         self.moved.add(channel.name)
 
-    def late_by(self, channel: ChannelInfo, ts: int) -> int | None:
-        """Return the clock's time, or the heartbeat's, if an event of this time is late now, else None; the event
-        moves the clock.
+    def judged(self, channel: ChannelInfo, ts: int) -> tuple[int | None, int]:
+        """Judge an event of this time, which moves the clock.
+
+        Returns:
+            the clock's time, or the heartbeat's, if it is late now, else None; how far the clock is beyond it.
         """
         shown = self.clocks.shown(channel)
         self.see(channel, ts)
+        behind = 0 if shown is None else max(0, shown - ts)
         if not is_late(channel, ts, shown):
-            return None
-        return channel.heartbeat if shown is None else shown
+            return None, behind
+        return channel.heartbeat if shown is None else shown, behind
 
     def note_late(self, channel: str, id_: str, docid: int, ts: int, received: int, clock: int) -> None:
         """Note a late event that came when its clock showed ``clock``."""

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NoReturn
 
+from xscl.base.durations import format_duration
 from xscl.base.errors import QueryError, Span, UnsupportedFeatureError
 from xscl.base.types import FIRST_TIME, LAST_TIME
 from xscl.language import ast
 
-__all__ = ["LATEST", "MAX_FORBIDDEN", "AbsenceParts", "End", "absence_parts", "cut_offset"]
+__all__ = ["LATEST", "MAX_FORBIDDEN", "AbsenceParts", "End", "absence_parts", "cut_offset", "require_memory"]
 
 LATEST = -1
 """Stands for the latest of all blocks."""
@@ -66,6 +67,23 @@ def absence_parts(query: ast.Query, text: str) -> AbsenceParts:
             bound.
     """
     return _Absence(query, text).parts()
+
+
+def require_memory(level: ast.Level, text: str) -> None:
+    """Refuse a level that forgets events before it answers.
+
+    Raises:
+        QueryError: ``XSCL_BAD_LEVEL``.
+    """
+    if level.blocking is not None and level.memory is not None and level.blocking > level.memory:
+        raise QueryError(
+            "XSCL_BAD_LEVEL",
+            f"an answer that waits for {format_duration(level.blocking)} would forget what comes more than "
+            f"{format_duration(level.memory)} late",
+            text=text,
+            span=level.span,
+            hint="BLOCKING is at most MEMORY, and MEMORY at most the lateness of the channels",
+        )
 
 
 class _Absence:

@@ -45,6 +45,7 @@ __all__ = [
     "Test",
     "Truth",
     "VarPath",
+    "WEAK",
     "Window",
 ]
 
@@ -347,10 +348,22 @@ class Level:
     """Distance behind the clock up to which it answers."""
     memory: int | None
     """Distance behind the clock up to which events are in time, and answers are corrected."""
+    span: Span = _span()
+
+    @property
+    def corrects(self) -> bool:
+        """Whether answers may be taken back."""
+        return self.blocking != self.memory
+
+    @property
+    def behind(self) -> int | None:
+        """Distance behind the clock at which times are passed that answers wait for; -1: the clock shows them."""
+        return -1 if self.blocking == 0 and self.corrects else self.blocking
 
 
 STRONG = Level(None, None)
 MIDDLE = Level(0, None)
+WEAK = Level(0, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ __all__ = ["AGGREGATES", "AtomParser"]
 AGGREGATES = ("count", "sum", "avg", "min", "max", "first", "last")
 ATOM_FUNCTIONS = ("lower", "normalize-space", "host", "url")
 _ZERO, _ONE = Fraction(0), Fraction(1)
-_BEHIND = ("in", "every", "group", "having", "on", "once", "top", "publish", "starting", "consistency")
+_BEHIND = ("in", "every", "group", "having", "on", "once", "top", "publish", "starting", "consistency", "memory")
 """Words that may stand behind a number without a unit."""
 _HUGE = 10**MAX_DIGITS
 

@@ -13,7 +13,7 @@ from math import prod
 
 from xscl.base.errors import UnsupportedFeatureError
 from xscl.language import ast
-from xscl.language.absence import AbsenceParts, End, absence_parts
+from xscl.language.absence import AbsenceParts, End, absence_parts, require_memory
 from xscl.language.aggregates import ANSWERS, definition_of, part_of
 from xscl.language.block_plans import BlockPlan, check_size, edges_around, guards_and_facts, path_to, with_ancestors
 from xscl.language.column_types import BlockColumns, final_steps
@@ -166,8 +166,10 @@ def compile_query(
             most of the work where these constants are in guards.
 
     Raises:
-        QueryError: as ``normalize``.
+        QueryError: as ``normalize``; ``XSCL_BAD_LEVEL``.
     """
+    if query.level is not None:
+        require_memory(query.level, text)
     _refuse_answers(query, text)
     if query.aggregate is not None:
         return _compiled_windows(query, text, namespaces, channels)

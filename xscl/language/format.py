@@ -61,7 +61,11 @@ def _aggregate(aggregate: ast.Aggregate) -> list[str]:
 
 def format_level(level: ast.Level) -> str:
     """Return a level as it stands behind CONSISTENCY."""
-    return "STRONG" if level == ast.STRONG else "MIDDLE"
+    if level.blocking is None or level.memory is None:
+        return "STRONG" if level == ast.STRONG else "MIDDLE"
+    if level == ast.WEAK:
+        return "WEAK"
+    return f"BLOCKING {format_duration(level.blocking)} MEMORY {format_duration(level.memory)}"
 
 
 def format_statement(statement: ast.Statement) -> str:

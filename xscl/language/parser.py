@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Literal, NoReturn
 
@@ -59,7 +60,7 @@ _BEHIND = {
     "having": "HAVING",
 }
 """Words at the start of a statement, behind the first word and behind a block, with the way to write them."""
-_LEVELS = {"strong": ast.STRONG, "middle": ast.MIDDLE}
+_LEVELS = {"strong": ast.STRONG, "middle": ast.MIDDLE, "weak": ast.WEAK}
 _CLAUSES = ("as", "join", "followed", "publish", "starting", "consistency", "on")
 
 
@@ -293,9 +294,13 @@ class StatementParser(AtomParser):
     def level(self) -> ast.Level:
         """Read the level behind CONSISTENCY."""
         token = self.token
+        if self.take_word_if("blocking"):
+            blocking = self.duration()
+            self.word("memory", "after the time that BLOCKING takes")
+            return ast.Level(blocking, self.duration(), self.since(token))
         if not self.take_word_if(*_LEVELS):
-            self.fail(f"expected STRONG or MIDDLE after CONSISTENCY, found {shown(token)}")
-        return _LEVELS[token.value.lower()]
+            self.fail(f"expected STRONG, MIDDLE, WEAK or BLOCKING after CONSISTENCY, found {shown(token)}")
+        return replace(_LEVELS[token.value.lower()], span=token.span)
 
     def select(self) -> tuple[ast.SelectItem, ...] | ast.Constructor | None:
         """Read the list or the constructor of SELECT; None is all."""

@@ -31,6 +31,7 @@ from xscl.catalog.intake_order import take_places
 from xscl.catalog.queries import add_queries, tell_apart
 from xscl.catalog.tables import GROUPS, INSTANCES, IS_LISTED, NEVER, OF_WINDOWS, QUERIES, TEMPLATES, VARIABLES, in_parts
 from xscl.language import ast
+from xscl.language.absence import cut_offset
 from xscl.language.compile import CompiledQuery, at_level
 from xscl.language.format import format_level
 from xscl.language.forms import Prepared
@@ -314,17 +315,21 @@ def _with_parts(one: _Waiting) -> Iterator[_Waiting]:
 def _part_rows(one: _Waiting, numbers: Mapping[str, int]) -> Iterator[Row]:
     """Yield the rows of ``parts`` of a group; ``numbers`` are those of groups by key."""
     absence = one.prepared.compiled.absence
+    level = one.prepared.compiled.level or ast.STRONG
     for number, part in enumerate(one.prepared.compiled.parts):
-        facts: Row = dict.fromkeys(("ends", "shown", "blocking", "memory"))
+        facts: Row = {"ends": None, "shown": None, "blocking": None, "memory": _stored(level.memory)}
         if number == 0 and absence is not None:
             ends = [[channel, [[end.block, end.offset] for end in found]] for channel, found in absence.ends]
-            level = one.prepared.compiled.level or ast.STRONG
-            facts = {"ends": json.dumps(ends), "shown": absence.shown}
-            facts |= {"blocking": level.blocking, "memory": level.memory}
+            facts |= {"ends": json.dumps(ends), "shown": absence.shown, "blocking": _stored(level.behind)}
         if absence is None:
             facts |= {"ends": OF_WINDOWS, "shown": 0}
         gid = numbers[one.prepared.compiled.group.key]
         yield {"gid": gid, "number": number, "part": numbers[part.compiled.group.key], **facts}
+
+
+def _stored(distance: int | None) -> int | None:
+    """Return a distance behind clocks as it is kept."""
+    return None if distance is None else cut_offset(distance)
 
 
 def level_of(compiled: CompiledQuery) -> str | None:

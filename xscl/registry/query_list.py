@@ -68,10 +68,11 @@ def list_queries(catalog: Catalog, wanted: QueryFilter = ALL_QUERIES) -> Iterato
 
 
 def state_facts(info: QueryInfo) -> dict[str, object]:
-    """Return the state of a listed query: since which place it is suspended, and why."""
+    """Return the state of a listed query: since which place it is suspended, and why, and what its level leaves out."""
+    level = {"level": info.level, "late_for": info.late_for}
     if not info.is_suspended:
-        return {"state": "live", "suspended_from": None, "reason": None}
-    return {"state": "suspended", "suspended_from": info.docid_until, "reason": info.suspended}
+        return {"state": "live", "suspended_from": None, "reason": None, **level}
+    return {"state": "suspended", "suspended_from": info.docid_until, "reason": info.suspended, **level}
 
 
 def count_queries(catalog: Catalog, wanted: QueryFilter = ALL_QUERIES) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy.engine import Connection
 
 from xscl.base.docids import published_docid
+from xscl.base.durations import format_duration
 from xscl.base.errors import CatalogError, QueryError, Span, XsclError
 from xscl.base.types import MAX_NAME, QueryName, QueryOutcome, now_micros, require_name
 from xscl.catalog.channels import read_channels, read_facts
@@ -267,6 +268,9 @@ class Registrations:
             name = self.loading.free_name()
         if prepared.compiled.absence is not None:
             prepared = replace(prepared, compiled=at_level(prepared.compiled, self._level(prepared.compiled)))
+            if not resumes:
+                with _at_part(statement, lambda created: (created.query.level or ast.STRONG).span):
+                    self._require_lateness(prepared.compiled)
         with _at_part(statement, lambda created: created.name_span):
             self.loading.add(name, text, namespaces, prepared, self.owner, resumes=resumes)
         if self._publications is not None and target is not None:
@@ -281,10 +285,32 @@ class Registrations:
         """Return the level of a query that names none: ``STRONG`` where the times of all its channels are settled."""
         return ast.STRONG if all(map(self._settles, compiled.read)) else ast.MIDDLE
 
+    def _require_lateness(self, compiled: CompiledQuery) -> None:
+        """Refuse a memory that is longer than the lateness of a channel.
+
+        Raises:
+            CatalogError: ``XSCL_BAD_LEVEL``.
+        """
+        memory = None if compiled.level is None else compiled.level.memory
+        for name in sorted(compiled.read) if memory else ():
+            info = read_channels(self.connection).get(self._channel_of(name))
+            if info is not None and info.lateness is not None and info.lateness < (memory or 0):
+                raise CatalogError(
+                    "XSCL_BAD_LEVEL",
+                    f"events of {info.name} are in time up to {format_duration(info.lateness)} behind its clock, so "
+                    f"there is nothing to remember for {format_duration(memory or 0)}",
+                    hint=f"MEMORY {format_duration(info.lateness)}, or xscl channel set {info.name} --lateness "
+                    f"{format_duration(memory or 0).replace(' ', '')}",
+                )
+
+    def _channel_of(self, name: str) -> str:
+        """Return a channel, or the channel of a stream."""
+        facts = self.facts.get(name.removesuffix(RAW))
+        return name if facts is None or facts.channel is None else facts.channel
+
     def _settles(self, name: str) -> bool:
         """Tell whether something settles the times of a channel, or of the channel of a stream."""
-        facts = self.facts.get(name.removesuffix(RAW))
-        channel = name if facts is None or facts.channel is None else facts.channel
+        channel = self._channel_of(name)
         if channel not in self._settled:
             info = read_channels(self.connection).get(channel)
             if info is not None and (info.lateness, info.heartbeat, info.wall) != (None, None, None):
@@ -295,6 +321,9 @@ class Registrations:
         """Yield notes on channels that answers wait for, and whose times nothing settles."""
         waits = compiled.channels if compiled.windowed is not None else ()
         waits = waits if compiled.absence is None else tuple(name for name, _ in compiled.absence.ends)
+        if compiled.level is not None and compiled.level.memory is not None:
+            # What is forgotten behind a clock is settled by the clock.
+            waits = ()
         for channel in dict.fromkeys(waits):
             if not self._settles(channel):
                 is_final = compiled.windowed is not None or compiled.level == ast.STRONG

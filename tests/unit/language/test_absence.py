@@ -7,9 +7,9 @@ import pytest
 from xscl.base.errors import QueryError, XsclError
 from xscl.language import ast
 from xscl.language.compile import CompiledQuery, at_level, compile_query
-from xscl.language.format import format_query
+from xscl.language.format import format_level, format_query
 from xscl.language.forms import Preparer
-from xscl.language.parser import parse_query
+from xscl.language.parser import parse_level, parse_query
 
 BEHIND = "[1 us, UNBOUNDED]"
 
@@ -93,8 +93,10 @@ def test_groups_are_those_of_equal_questions() -> None:
 
 def test_levels_and_changes_make_groups_of_their_own() -> None:
     text = "S->x[./a->p] NOT FOLLOWED BY {p = q, 1 h} T->y[./b->q]"
-    levels = [compiled(f"{text} CONSISTENCY {level}") for level in ("STRONG", "MIDDLE")]
-    assert len({one.group.key for one in [compiled(text), *levels]}) == 3
+    between = ("BLOCKING 1 s MEMORY 2 s", "BLOCKING 1 s MEMORY 1 s", "BLOCKING 0 MEMORY 1")
+    levels = [compiled(f"{text} CONSISTENCY {level}") for level in ("STRONG", "MIDDLE", "WEAK", *between)]
+    assert len({one.group.key for one in [compiled(text), *levels]}) == 7
+    assert compiled(f"{text} CONSISTENCY BLOCKING 0 MEMORY 0 s").group.key == levels[2].group.key
     assert at_level(compiled(text), ast.MIDDLE).group.key == levels[1].group.key
     assert at_level(levels[0], ast.MIDDLE) is levels[0]
     plain = "S->x[./a = 1]"
@@ -118,11 +120,39 @@ def test_levels_and_changes_make_groups_of_their_own() -> None:
         "S STARTING ALL ON CHANGE RETRACT",
         "S ON CHANGE FORGET",
         "S CONSISTENCY OFTEN",
+        "S CONSISTENCY BLOCKING 1 s",
+        "S CONSISTENCY BLOCKING -1 s MEMORY 1 s",
+        "S CONSISTENCY BLOCKING 1 s MEMORY -1 s",
+        "S CONSISTENCY BLOCKING 1 parsec MEMORY 2 parsec",
     ],
 )
 def test_what_changes_cannot_take_back(text: str) -> None:
     with pytest.raises(XsclError, match="XSCL_RETRACT_LIMIT" if text.endswith("RETRACT") else "XSCL_SYNTAX"):
         compiled(text)
+
+
+@pytest.mark.parametrize(
+    "written, read",
+    [
+        ("strong", "STRONG"),
+        ("BLOCKING 60 s MEMORY 60 min", "BLOCKING 1 min MEMORY 1 h"),
+        ("BLOCKING 'PT1S' MEMORY 1 ON CHANGE KEEP", "BLOCKING 1 s MEMORY 1 s"),
+        ("BLOCKING 0 MEMORY 1", "BLOCKING 0 s MEMORY 1 s"),
+        ("blocking 0 memory 0", "WEAK"),
+    ],
+)
+def test_levels_as_they_are_kept(written: str, read: str) -> None:
+    level = parse_query(f"S CONSISTENCY {written}").level
+    assert level is not None and format_level(level) == read
+    assert parse_level(read) == level
+
+
+def test_an_answer_does_not_wait_longer_than_its_query_remembers() -> None:
+    text = "S->x NOT FOLLOWED BY {1 h} T CONSISTENCY BLOCKING 2 min MEMORY 1 min"
+    with pytest.raises(QueryError, match=r"XSCL_BAD_LEVEL.*2 min.*1 min") as refused:
+        compiled(text)
+    assert refused.value.span is not None
+    assert text[refused.value.span.start : refused.value.span.end] == "BLOCKING 2 min MEMORY 1 min"
 
 
 def joined(count: int, rest: str) -> str:

@@ -368,3 +368,15 @@ def test_a_note_says_that_nothing_ends_what_waits(registry: Registry) -> None:
         assert any("nothing settles the times of T" in note and words in note for note in notes[told])
     add_channel(registry.catalog, "T", lateness="1h")
     assert not any("forever" in note for note in registry.register(text).notes)
+
+
+def test_a_memory_is_no_longer_than_the_lateness(registry: Registry) -> None:
+    for name, lateness in (("A", "1 h"), ("B", "2 min")):
+        add_channel(registry.catalog, name, lateness=lateness)
+    text = "A->x NOT FOLLOWED BY {1 h} B CONSISTENCY BLOCKING 1 min MEMORY"
+    assert registry.register(f"{text} 2 min").notes == ()
+    with pytest.raises(CatalogError, match=r"XSCL_BAD_LEVEL.*events of B .*2 min.*10 min") as refused:
+        registry.register(f"{text} 10 min")
+    assert refused.value.span is not None and refused.value.span.start == text.index("BLOCKING")
+    # Where nothing settles times, the clock settles what is not remembered.
+    assert not any("nothing settles" in note for note in registry.register(f"C{text[1:]} 2 min").notes)
