@@ -10,6 +10,8 @@
 * ``channel_source``: The Spark data source ``xscl-channel``: events of a channel, for batches and streams
 * ``channel_views``: Channels as relations: their names in SQL, their columns, and the steps that show their events
 * ``combination_steps``: Steps of combinations of documents: their events, and facts of their members for matches
+* ``consistency``: Consistency of queries about absence: what each has told and taken back, what it missed, and what it
+  still keeps
 * ``data_sources``: The Spark data sources of xscl, and the sessions that know them
 * ``deliveries``: Deliveries of matches: adding them, sending again, and rows of their listing, without anything secret
 * ``document_listing``: Documents of a channel as people see them: the latest ones, or one by its id

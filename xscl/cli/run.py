@@ -135,7 +135,15 @@ def _round(
     return polled, reports
 
 
-def stats(at: ServedOptions, printing: Printing) -> None:
+def stats(
+    consistency: Annotated[
+        bool,
+        typer.Option("--consistency", help="A row for each query about absence: what it told, took back and missed."),
+    ] = False,
+    *,
+    at: ServedOptions,
+    printing: Printing,
+) -> None:
     """Print what each batch did, and what the home holds (columns: docs/explanation/architecture.md, What stats
     shows).
 
@@ -143,6 +151,15 @@ def stats(at: ServedOptions, printing: Printing) -> None:
     """
     from xscl.answers.status import batch_columns, batch_rows, state_notes
     from xscl.cli.next_steps import no_batches
+
+    if consistency:
+        from xscl.answers.consistency import CONSISTENCY, consistency_rows
+
+        if at.client(only_home=True) is not None:
+            raise typer.BadParameter("a service does not tell this", param_hint="--consistency")
+        if not print_rows(consistency_rows(at.open()), CONSISTENCY, printing.chosen()):
+            say("no query is about absence")
+        return
 
     short = ["batch", "events", "pairs", "matches", "joined_in", "jobs", "stage1_s", "join_s", "commit_s"]
     if (client := at.client()) is not None:

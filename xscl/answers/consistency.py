@@ -1,0 +1,89 @@
+"""Consistency of queries about absence: what each has told and taken back, what it missed, and what it still keeps.
+
+Whether answers are right is not known while events may come; ``xscl bench consistency`` measures that.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+import pyarrow.parquet as pq
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.answers.match_cursors import START
+from xscl.answers.match_reader import MatchReader, Times
+from xscl.base.durations import format_duration
+from xscl.base.sealed import check_file
+from xscl.catalog.channels import read_channels
+from xscl.catalog.records import ChannelInfo
+from xscl.catalog.tables import IS_LISTED, PARTS, QUERIES, STATE_FILES
+from xscl.store.home import Home
+
+__all__ = ["CONSISTENCY", "consistency_rows", "pending_bindings"]
+
+CONSISTENCY = ["query", "level", "blocking", "memory", "inserts", "retractions", "late_for", "waiting", "correctable"]
+"""Columns of ``consistency_rows``."""
+
+
+def consistency_rows(home: Home) -> Iterator[dict[str, object]]:
+    """Yield a row for each query about absence, by name.
+
+    Blocking and memory are distances behind clocks, ``inserts`` and ``retractions`` lines of its change log, and
+    ``late_for`` events that it did not see because they came too late.  ``waiting`` are bindings of its group that are
+    not answered yet, and ``correctable`` answered ones that events may still forbid.
+    """
+    with home.catalog.snapshot() as connection:
+        queries = connection.execute(_LISTED).all()
+        channels = read_channels(connection)
+        waiting, correctable = pending_bindings(home, connection)
+    if not queries:
+        return
+    told = Counter(
+        (item.query.query, item.retracted is None) for item in MatchReader(home, None, Times()).by_commit(START)
+    )
+    for row in queries:
+        yield {
+            "query": row.qid,
+            "level": row.level,
+            "blocking": _shown(row.blocking, row.ends, channels),
+            "memory": _shown(row.memory, row.ends, channels),
+            "inserts": told[row.query, True],
+            "retractions": told[row.query, False],
+            "late_for": row.late_for,
+            "waiting": waiting[row.gid],
+            "correctable": correctable[row.gid],
+        }
+
+
+_LISTED = (
+    sa.select(
+        QUERIES.c.query, QUERIES.c.qid, QUERIES.c.gid, QUERIES.c.level, QUERIES.c.late_for,
+        PARTS.c.ends, PARTS.c.blocking, PARTS.c.memory,
+    )
+    .join(PARTS, sa.and_(PARTS.c.gid == QUERIES.c.gid, PARTS.c.number == 0))
+    .where(IS_LISTED, QUERIES.c.level.is_not(None))
+    .order_by(QUERIES.c.qid)
+)  # fmt: skip
+
+
+def pending_bindings(home: Home, connection: Connection) -> tuple[Counter[int], Counter[int]]:
+    """Count bindings that are not answered, and answered ones that are not final, by group."""
+    waiting, correctable = Counter[int](), Counter[int]()
+    for path in connection.scalars(sa.select(STATE_FILES.c.path).where(STATE_FILES.c.kind == "pending")):
+        rows = pq.read_table(check_file(home.root / path), columns=["gid", "answered"])
+        answered = rows.column("answered").to_numpy() >= 0
+        waiting.update(rows.column("gid").to_numpy()[~answered].tolist())
+        correctable.update(rows.column("gid").to_numpy()[answered].tolist())
+    return waiting, correctable
+
+
+def _shown(distance: int | None, ends: str, channels: Mapping[str, ChannelInfo]) -> str | None:
+    """Write a distance behind clocks; that of the lateness is the greatest of channels that must have nothing."""
+    if distance is not None:
+        return format_duration(max(0, distance))
+    known = [channels[name].lateness if name in channels else None for name, _ in json.loads(ends)]
+    lateness = [each for each in known if each is not None]
+    return format_duration(max(lateness)) if len(lateness) == len(known) else None
