@@ -98,6 +98,14 @@ QUERIES_AT_FIRST = {
     "single": "S/a[./m > 5]",
     "held": "S/a[./k->x] JOIN {x = y, 30 minutes} S/b/k->y ON CHANGE RETRACT",
     "unmet": "S/a/k->x NOT FOLLOWED BY {x = y, 20 minutes} T/k->y",
+    **{
+        f"unmet_{name}": f"S/a/k->x NOT FOLLOWED BY {{x != y, 1 minute}} T/k->y CONSISTENCY {level}"
+        for name, level in (
+            ("middle", "MIDDLE"),
+            ("between", "BLOCKING 2 minutes MEMORY 20 minutes"),
+            ("weak", "WEAK"),
+        )
+    },
     "alone": "S/b[./m > 4][./k->x] WITHOUT {x = y, 15 minutes} P/pair/@k->y",
     "fog": "weather->w[./visib <= 1][./origin->o1] FOLLOWED BY {o1 = o2, 2 h} "
     "flights->f[./dep_delay >= 60][./origin->o2]",
@@ -163,7 +171,7 @@ def workload(seed: int, rounds: int) -> list[Round]:
                 lines.append(_line(flush=True))
             if generator.random() < 0.01:
                 lines.append(_line(register={"name": "pairs", "text": "S//taken"}))
-        lines += rows[number * 6 : number * 6 + 6]
+        lines += [*rows[number * 6 : number * 6 + 6], *_taken_back(number)]
         readings = [
             {
                 "id": f"r{number}-{n}",
@@ -195,6 +203,17 @@ def _event(generator: random.Random, number: int, event: int) -> str:
     if generator.random() < 0.02:
         xml = "<not-well-formed>"
     return _line(channel=channel, id=f"{channel}{number}-{event}", ts=_time(generator, number).isoformat(), xml=xml)
+
+
+def _taken_back(number: int) -> list[str]:
+    """An event that nothing follows within a minute, and one that comes late and follows that of two rounds ago."""
+
+    def line(channel: str, of: int, seconds: int, xml: str) -> str:
+        time = START + of * _ROUND + timedelta(seconds=seconds)
+        return _line(channel=channel, id=f"{channel}{number}-alone", ts=time.isoformat(), xml=xml)
+
+    late = [line("T", number - 2, 330, "<k>99</k>")] if number > 1 else []
+    return [line("S", number, 300, "<a><k>98</k><m>1</m></a>"), *late]
 
 
 def _later(generator: random.Random) -> str:
@@ -252,13 +271,13 @@ class Run:
         """
         _, cursor = self.consumed()
         listing = engine.matches(after=cursor)
-        ids = [match.id for match in listing]
+        ids = [f"{'+' if match.retracted is None else '-'}{match.id}" for match in listing]
         if listing.cursor != cursor:
             with (self.folder / "consumed.ndjson").open("a") as file:
                 file.write(json.dumps({"ids": ids, "cursor": listing.cursor}) + "\n")
 
     def consumed(self) -> tuple[list[str], str]:
-        """The ids of the matches that were read, and the cursor."""
+        """The ids of the matches that were read, with + if they came and - if they went, and the cursor."""
         path = self.folder / "consumed.ndjson"
         parts = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
         return [id_ for part in parts for id_ in part["ids"]], parts[-1]["cursor"] if parts else "start"
@@ -378,8 +397,11 @@ def outcome(engine: Engine, run: Run) -> dict[str, list[Any]]:
     run.consume(engine)
     matches = list(engine.matches())
     seen, cursor = run.consumed()
-    assert len(set(seen)) == len(seen), "a cursor repeats"
-    assert {match.id for match in matches} <= set(seen), "a cursor skips"
+    net: set[str] = set()
+    for line in seen:
+        assert (line[1:] in net) == (line[0] == "-"), "a cursor repeats, or something goes that had not come"
+        net ^= {line[1:]}
+    assert {match.id for match in matches} <= net, "a cursor skips"
     catalog = engine.home.catalog
     assert unnamed_files(engine.home) == [], "files that no row names are left"
     spans = [(row["first"], row["last"]) for row in catalog.rows(BATCHES)]
@@ -391,7 +413,7 @@ def outcome(engine: Engine, run: Run) -> dict[str, list[Any]]:
         kept = keep_times(connection)
         gone = total(connection, "late")
     paths = engine.home.paths([str(row["path"]) for row in catalog.rows(INTAKE_FILES)])
-    wanted = ["channel", "id", "version", "ts", "late", "declared", "content", "cells"]
+    wanted = ["channel", "id", "version", "ts", "late", "behind", "declared", "content", "cells"]
     events = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(columns=wanted).to_pylist()
     refused = ("channel", "id", "ts", "condition", "message")
     late = list(catalog.rows(LATE))
@@ -404,7 +426,7 @@ def outcome(engine: Engine, run: Run) -> dict[str, list[Any]]:
 
     return {
         "matches": sorted(_text(match_json(match)) for match in matches),
-        "seen": sorted(seen),
+        "seen": [f"{number} {line}" for number, line in enumerate(seen)],
         "events": sorted(_text(event) for event in events if is_kept(event)),
         "late": sorted(_text([row[name] for name in refused]) for row in late if is_kept(row)),
         "late ever": [gone + len(late)],
@@ -414,7 +436,7 @@ def outcome(engine: Engine, run: Run) -> dict[str, list[Any]]:
         ),
         "removed": sorted(_text([row["channel"], row["id"]]) for row in catalog.rows(REMOVALS)),
         "queries": sorted(
-            (row["qid"], row["docid_until"] == NEVER, row["text"])
+            (row["qid"], row["docid_until"] == NEVER, row["text"], row["late_for"])
             for row in catalog.rows(QUERIES)
             if row["docid_until"] == NEVER or row["qid"] in listed
         ),

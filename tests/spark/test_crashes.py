@@ -29,13 +29,21 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]
     steady.play()
     found = outcome_of(steady)
     assert all(len(found[name]) > 0 for name in found)
+    assert any(" -" in line for line in found["seen"]), "nothing is taken back"  # type: ignore[operator]
+    assert any(row[-1] for row in found["queries"]), "nothing is too late for a query"  # type: ignore[index]
     return found
 
 
 def test_a_run_that_ends_anywhere_comes_to_what_another_does(tmp_path: Path, expected: dict[str, list[object]]) -> None:
     rounds = workload(SEED, ROUNDS)
     often = Run(tmp_path / "often", rounds)
-    for at, times in (("intake.committed", 5), ("batch.pending", 2), ("batch.decided", 3), ("catalog.committed", 4)):
+    for at, times in (
+        ("intake.committed", 5),
+        ("batch.pending", 2),
+        ("replay.rows", 1),
+        ("batch.decided", 3),
+        ("catalog.committed", 4),
+    ):
         assert crashed(often, at, times), at
     often.play()
     assert differences(expected, outcome_of(often)) == []
