@@ -22,7 +22,7 @@ from xscl.bench.unpaid import Streams, asked_again
 from xscl.engine import Engine
 from xscl.ingest.records import RowOptions, RowTable
 
-__all__ = ["BENCH"]
+__all__ = ["BENCH", "take_part"]
 
 Found = list[tuple[int, int]]
 """Number of the query and of the order, sorted."""
@@ -78,7 +78,7 @@ def _beside_others(lab: Lab[_Sizes], trade: Trade) -> Outcome:
             lab.say(f"batch {number + 1}")
             spent["absence"] += _cost(absence, part, number)
             with watched() as watch:
-                _take(join, part, number)
+                take_part(join, part, number)
                 pairs += run(join).total("matches")
             spent["join"] += watch.cpu_s
             if duckdb is not None:
@@ -121,7 +121,7 @@ def _engine(lab: Lab[_Sizes]) -> Engine:
 def _cost(engine: Engine, part: Part, number: int) -> float:
     """Take a part in and process it; seconds of processor time."""
     with watched() as watch:
-        _take(engine, part, number)
+        take_part(engine, part, number)
         run(engine)
     return watch.cpu_s
 
@@ -134,7 +134,8 @@ def _end(engine: Engine) -> float:
     return watch.cpu_s
 
 
-def _take(engine: Engine, part: Part, number: int) -> None:
+def take_part(engine: Engine, part: Part, number: int) -> None:
+    """Take the events of a part in."""
     tables = ((ORDERS, part.orders, ("no", "shop")), (PAYMENTS, part.payments, ("no",)))
     report = engine.ingest(
         RowTable(

@@ -7,6 +7,7 @@ from typing import Any
 from xscl.bench import (
     absence,
     backfill,
+    consistency,
     constants,
     growth,
     latency,
@@ -42,6 +43,7 @@ BENCHES: dict[str, Bench[Any, Any]] = {
         people.BENCH,
         constants.BENCH,
         absence.BENCH,
+        consistency.BENCH,
         recovery.BENCH,
     )
 }

@@ -19,13 +19,9 @@ __all__ = ["LATENESS_S", "ORDERS", "PAYMENTS", "SCHEMAS", "WINDOW_S", "Part", "T
 ORDERS, PAYMENTS = "orders", "payments"
 SCHEMAS: Row = {ORDERS: "no long, shop string", PAYMENTS: "no long"}
 WINDOW_S, LATENESS_S = 30 * 60, 10 * 60
-GAP_US = 50_000
-"""Microseconds from one order to the next."""
 _START_US = 1_700_000_000_000_000
 _IN_TIME, _TOO_LATE = 0.95, 0.01
 """Parts of the orders that are paid within the window, and after it."""
-_DISORDERED = 0.2
-"""Part of the events that come after newer ones."""
 _Int64s = npt.NDArray[np.int64]
 
 
@@ -44,6 +40,10 @@ class Trade:
     orders: int
     shops: int
     seed: int
+    gap_us: int = 50_000
+    """Microseconds from one order to the next."""
+    disordered: float = 0.2
+    """Part of the events that come after newer ones."""
 
     def parts(self, size: int) -> Iterator[Part]:
         """Yield the events as they come, in parts of about so many."""
@@ -52,7 +52,7 @@ class Trade:
         shops = np.char.add("S", self.shop_of().astype(str))
         own = np.flatnonzero(paid >= 0)
         kinds = [(np.arange(self.orders), ordered), (own, paid[own])]
-        came = [_came(chance, times) for _, times in kinds]
+        came = [self._came(chance, times) for _, times in kinds]
         order = [np.argsort(times, kind="stable") for times in came]
         together = np.sort(np.concatenate(came))
         begins = [0, 0]
@@ -78,17 +78,16 @@ class Trade:
     def _times(self) -> tuple[_Int64s, _Int64s]:
         """Return the event times of orders, and of their payments; -1: there is none."""
         chance = np.random.default_rng([self.seed, 0])
-        ordered = _START_US + np.arange(self.orders, dtype=np.int64) * GAP_US
+        ordered = _START_US + np.arange(self.orders, dtype=np.int64) * self.gap_us
         kind, within = chance.random(self.orders), chance.integers(1, WINDOW_S * 1_000_000 + 1, self.orders)
         later = within + WINDOW_S * 1_000_000
         paid = np.where(kind < _IN_TIME, ordered + within, np.where(kind < _IN_TIME + _TOO_LATE, ordered + later, -1))
         return ordered, paid
 
-
-def _came(chance: np.random.Generator, times: _Int64s) -> _Int64s:
-    """Return when events come that happened at some times."""
-    behind = chance.integers(0, LATENESS_S * 1_000_000, len(times))
-    return np.where(chance.random(len(times)) < _DISORDERED, times + behind, times)
+    def _came(self, chance: np.random.Generator, times: _Int64s) -> _Int64s:
+        """Return when events come that happened at some times."""
+        behind = chance.integers(0, LATENESS_S * 1_000_000, len(times))
+        return np.where(chance.random(len(times)) < self.disordered, times + behind, times)
 
 
 def unpaid_text(shop: int | None = None) -> str:
