@@ -50,7 +50,7 @@ class _Measured:
 
     cursor: str = "start"
     net: set[int] = field(default_factory=set)
-    """Orders of which the change log says that nobody pays them."""
+    """Orders that nobody pays, as the change log tells."""
     inserts: int = 0
     retractions: int = 0
     blocked_s: float = 0.0
