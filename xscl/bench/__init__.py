@@ -18,6 +18,7 @@ Modules in reading order:
 * ``people``, ``constants``: queries with selections above joins
 * ``orders``, ``unpaid``: orders and payments; baselines that look for orders nobody paid
 * ``absence``: orders that nobody pays, beside orders with their payments
+* ``consistency``: one question at each level of consistency, over more and more disorder
 * ``backfill``, ``recovery``: queries answered from what is held; a process after a killed one
 * ``benches``: all benches
 """
