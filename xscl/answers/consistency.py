@@ -17,10 +17,12 @@ from xscl.answers.match_cursors import START
 from xscl.answers.match_reader import MatchReader, Times
 from xscl.base.durations import format_duration
 from xscl.base.sealed import check_file
+from xscl.batches.answered import Runs
 from xscl.catalog.channels import read_channels
 from xscl.catalog.records import ChannelInfo
-from xscl.catalog.tables import IS_LISTED, PARTS, QUERIES, STATE_FILES
+from xscl.catalog.tables import IS_LISTED, PARTS, QUERIES
 from xscl.store.home import Home
+from xscl.store.join_state import files_of_kind
 
 __all__ = ["CONSISTENCY", "consistency_rows", "pending_bindings"]
 
@@ -72,8 +74,9 @@ _LISTED = (
 def pending_bindings(home: Home, connection: Connection) -> tuple[Counter[int], Counter[int]]:
     """Count bindings that are not answered, and answered ones that are not final, by group."""
     waiting, correctable = Counter[int](), Counter[int]()
-    for path in connection.scalars(sa.select(STATE_FILES.c.path).where(STATE_FILES.c.kind == "pending")):
-        rows = pq.read_table(check_file(home.root / path), columns=["gid", "answered"])
+    tables = [Runs(home.root, tuple(files_of_kind(connection, "answered"))).rows()]
+    tables += [pq.read_table(check_file(home.root / file.path)) for file in files_of_kind(connection, "pending")]
+    for rows in tables:
         answered = rows.column("answered").to_numpy() >= 0
         waiting.update(rows.column("gid").to_numpy()[~answered].tolist())
         correctable.update(rows.column("gid").to_numpy()[answered].tolist())
