@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from budget import THOROUGH, examples
+from compiled_once import share_compiled_statements
 from corpora import DATA, lacks
 from hypothesis import settings
 
@@ -30,6 +31,8 @@ _SESSION_CONF = {
 
 # Tests leave nothing in the user's cache, and no process behind them.
 os.environ["XSCL_CLASS_ARCHIVE"] = "off"
+# A home is opened in a third of a second otherwise, and most tests open one.
+share_compiled_statements()
 # Few cores are shared by many small Javas.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC")
 

@@ -36,7 +36,8 @@ def with_documents(spark: SparkSession, events: DataFrame, shapes: Mapping[str, 
 def read_parquet(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) -> DataFrame:
     """Parquet files of a known shape; no path at all is the empty relation."""
     if not paths:
-        return spark.createDataFrame([], spark_schema(schema))
+        # An empty Arrow table is a local relation: the planner leaves out what is joined with it.
+        return spark.createDataFrame(schema.empty_table(), spark_schema(schema))
     # Spark takes a path for a pattern; a home may be called anything.
     literal = [re.sub(r"([\\*?\[\]{}])", r"\\\1", path) for path in paths]
     reader = spark.read.schema(spark_schema(schema)).option("recursiveFileLookup", True)

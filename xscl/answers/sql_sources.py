@@ -235,6 +235,4 @@ def _schema(columns: Mapping[str, object]) -> pa.Schema:
 
 
 def _frame(session: SparkSession, schema: pa.Schema, rows: Sequence[dict[str, object]]) -> DataFrame:
-    if not rows:
-        return session.createDataFrame([], spark_schema(schema))
-    return session.createDataFrame(pa.Table.from_pylist(list(rows), schema=schema))
+    return session.createDataFrame(pa.Table.from_pylist(list(rows), schema=schema), spark_schema(schema))

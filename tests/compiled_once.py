@@ -1,0 +1,36 @@
+"""Compile each statement of the catalogue once for all homes of a test process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+
+class SharedStatements(dict[tuple[Any, ...], Any]):
+    """Compiled statements by the name of their dialect; SQLAlchemy asks by the dialect, which each home has anew."""
+
+    def __getitem__(self, key: tuple[Any, ...]) -> Any:
+        return super().__getitem__(_by_name(key))
+
+    def __setitem__(self, key: tuple[Any, ...], compiled: Any) -> None:
+        super().__setitem__(_by_name(key), compiled)
+
+    def get(self, key: tuple[Any, ...], default: Any = None) -> Any:
+        return super().get(_by_name(key), default)
+
+
+def share_compiled_statements() -> None:
+    """Give every catalogue that is opened from now on the same compiled statements."""
+    shared, create = SharedStatements(), sa.create_engine
+
+    def create_engine(*args: Any, **options: Any) -> sa.Engine:
+        engine = create(*args, **options)
+        engine.update_execution_options(compiled_cache=shared)
+        return engine
+
+    sa.create_engine = create_engine
+
+
+def _by_name(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    return (key[0].name, key[0].driver, *key[1:])
