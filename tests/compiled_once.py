@@ -1,10 +1,12 @@
-"""Compile each statement of the catalogue once for all homes of a test process."""
+"""Compile each statement of the catalogue, and of its tables, once for all homes of a test process."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import sqlalchemy as sa
+
+from xscl.catalog.tables import METADATA
 
 
 class SharedStatements(dict[tuple[Any, ...], Any]):
@@ -30,6 +32,25 @@ def share_compiled_statements() -> None:
         return engine
 
     sa.create_engine = create_engine
+
+
+def share_texts_of_tables() -> None:
+    """Make the tables of every new SQLite catalogue by the texts that made the first one's."""
+    texts: list[str] = []
+    create = METADATA.create_all
+
+    def create_all(connection: sa.Connection) -> None:
+        if connection.dialect.name != "sqlite":
+            create(connection)
+        elif texts:
+            for text in texts:
+                connection.exec_driver_sql(text)
+        else:
+            create(connection)
+            made = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")
+            texts.extend(made.scalars())
+
+    object.__setattr__(METADATA, "create_all", create_all)
 
 
 def _by_name(key: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from budget import THOROUGH, examples
-from compiled_once import share_compiled_statements
+from compiled_once import share_compiled_statements, share_texts_of_tables
 from corpora import DATA, lacks
 from hypothesis import settings
 
@@ -33,6 +33,7 @@ _SESSION_CONF = {
 os.environ["XSCL_CLASS_ARCHIVE"] = "off"
 # A home is opened in a third of a second otherwise, and most tests open one.
 share_compiled_statements()
+share_texts_of_tables()
 # Few cores are shared by many small Javas.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC")
 

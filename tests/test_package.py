@@ -384,6 +384,7 @@ def test_files_that_come_with_the_package() -> None:
         assert list((ROOT / "xscl" / "demo").glob(pattern)), pattern
 
 
+@pytest.mark.thorough
 def test_type_checkers_see_what_make_installs(tmp_path: Path) -> None:
     text = 'from xscl.ingest.records import Rejected\nfrom xscl import Event\nreveal_type(Event("S"))\nRejected(1)\n'
     (tmp_path / "use.py").write_text(text, encoding="utf-8")

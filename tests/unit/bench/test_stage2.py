@@ -72,7 +72,7 @@ def test_what_is_kept_at_half_and_at_the_end() -> None:
 def test_two_levels(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
     monkeypatch.setattr("xscl.bench.bench.start_session", lambda: spark)
     bench = BENCHES["two-level"]
-    samples = Samples(statements=1, spark_queries=1, prepared_queries=3, prepared_documents=5)
+    samples = Samples(statements=1, spark_queries=1, prepared_queries=1, prepared_documents=2)
     tiny = replace(
         bench.sizes, queries=(3,), items=12, batch=6, warm=0, pairs=1, batches=1, samples=samples, variations=0
     )
