@@ -14,7 +14,7 @@ demo: java $(STAMP)
 test: java axe $(STAMP)
 	@$(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
 
-# The same tests with thirty times as many random examples, and those that take minutes by nature.
+# The same tests with twenty times as many random examples, and those that take minutes by nature.
 test-all: java axe $(STAMP)
 	@XSCL_TESTS=thorough $(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
 
