@@ -163,6 +163,8 @@ def test_a_wheel_has_every_module(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", made], cwd=tree, check=True, capture_output=True)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         names = {name for name in wheel.namelist() if name.endswith(".py")}
+        assert any(name.startswith("xscl/service/pages/") for name in wheel.namelist())
+        assert any(name.startswith("xscl/service/static/") for name in wheel.namelist())
     assert names == {path.relative_to(ROOT).as_posix() for path in SOURCES.values()}
 
 
