@@ -183,6 +183,47 @@ def test_what_is_no_feed(service: Running) -> None:
             assert refused.status_code == 422 and refused.json()["type"].endswith(condition), refused.text
 
 
+def test_channels_of_a_service(service: Running) -> None:
+    def asked(*words: str, where: list[str] | None = None) -> Result:
+        result = CliRunner().invoke(app, ["channel", *words, *(where or ["--url", service.address])])
+        assert result.exit_code == 0, (result.output, result.exception)
+        return result
+
+    columns = ["--kind", "rows", "--schema", "room string, temp double", "--lateness", "1 h", "--element", "reading"]
+    assert "channel rooms" in asked("add", "rooms", *columns, "--clock", "wall", "--wall", "1 min").stderr
+    assert "stream north of weather" in asked("add", "north", "--of", "weather").stderr
+    assert "channel rooms" in asked("set", "rooms", "--lateness", "2 h", "--retention", "30 days").stderr
+    asked("set", "north", "--source", "wire")
+    of_service = json.loads(asked("list", "--json").stdout)
+    assert of_service == json.loads(asked("list", "--json", where=["--home", str(service.service.home.root)]).stdout)
+    [rooms] = [row for row in of_service if row["channel"] == "rooms"]
+    kept = {"lateness": "2 h", "retention": "30 d", "clock": "wall", "wall": "1 min", "element": "reading"}
+    assert {name: rooms[name] for name in kept} == kept
+    assert "dropped rooms" in asked("drop", "rooms").stderr
+    error = CliRunner().invoke(app, ["channel", "drop", "rooms", "--url", service.address]).exception
+    assert isinstance(error, EngineError) and error.condition == "XSCL_UNKNOWN_CHANNEL"
+
+
+def test_deliveries_and_templates_of_a_service(service: Running) -> None:
+    def asked(*words: str, code: int = 0) -> Result:
+        result = CliRunner().invoke(app, [*words, "--url", service.address])
+        assert result.exit_code == code, (result.output, result.exception)
+        return result
+
+    asked("query", "add", "delivered", "S//book->b[./author->a]")
+    added = asked("deliver", "add", "shop", "--query", "delivered", "--to", "https://shop.example/hook")
+    assert added.stdout.strip() and "delivery shop" in added.stderr
+    [row] = json.loads(asked("deliver", "list", "--json").stdout)
+    here = CliRunner().invoke(app, ["deliver", "list", "--json", "--home", str(service.service.home.root)])
+    assert row == {**json.loads(here.stdout)[0]} and row["target"] == "https://shop.example/hook"
+    assert "shop sends 0 matches again" in asked("deliver", "replay", "shop").stderr
+    for own in (["--file", "out"], ["--to", "https://10.0.0.1/", "--allow-private"]):
+        error = asked("deliver", "add", "own", "--query", "delivered", *own, code=1).exception
+        assert isinstance(error, EngineError) and error.condition == "XSCL_NEEDS_HOME"
+    assert "dropped shop" in asked("deliver", "drop", "shop").stderr
+    assert len(json.loads(asked("template", "list", "--json").stdout)) == 1
+
+
 def test_subscriptions_of_a_service(service: Running, tmp_path: Path) -> None:
     def asked(*words: str, code: int = 0) -> Result:
         result = CliRunner().invoke(app, ["feed", *words, "--url", service.address])

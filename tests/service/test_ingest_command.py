@@ -132,14 +132,14 @@ def test_what_no_service_does(service: Running, ask: CliRunner, option: list[str
 
 
 def test_commands_of_a_home_say_so(service: Running, ask: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    error = ask.invoke(app, ["channel", "list", "--url", service.address]).exception
+    error = ask.invoke(app, ["channel", "suggest", "--url", service.address]).exception
     assert isinstance(error, EngineError) and error.condition == "XSCL_NEEDS_HOME"
     monkeypatch.setenv("XSCL_HOME", str(service.service.home.root))
     monkeypatch.setenv("XSCL_URL", service.address)
-    result = ask.invoke(app, ["channel", "list"])
+    result = ask.invoke(app, ["item", "list"])
     told(result)
     assert "not on the service that XSCL_URL names" in result.stderr
-    assert "XSCL_URL" not in ask.invoke(app, ["channel", "list", "--home", str(service.service.home.root)]).stderr
+    assert "XSCL_URL" not in ask.invoke(app, ["item", "list", "--home", str(service.service.home.root)]).stderr
 
 
 class Busy(httpx2.MockTransport):

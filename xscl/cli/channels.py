@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from xscl.cli.commands import command
-from xscl.cli.options import HomeOptions, Printing, say
+from xscl.cli.options import HomeOptions, Printing, ServedOptions, say
 from xscl.cli.printing import print_rows
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class AddOptions(SetOptions):
 
 
 @command(channel_app, "add")
-def channel_add(name: str, options: AddOptions, at: HomeOptions) -> None:
+def channel_add(name: str, options: AddOptions, at: ServedOptions) -> None:
     """Create a channel, or a stream of one.
 
     Example: xscl channel add readings --kind rows --schema 'room string, temp double'
@@ -69,12 +70,17 @@ def channel_add(name: str, options: AddOptions, at: HomeOptions) -> None:
     """
     from xscl.registry.channels import add_channel
 
-    add_channel(at.open().catalog, name, options.record())
+    if (client := at.client(only_home=True)) is not None:
+        from xscl.cli.remote import add_channel as add_remote
+
+        add_remote(client, name, options.record())
+    else:
+        add_channel(at.open().catalog, name, options.record())
     say(f"channel {name}" if options.of is None else f"stream {name} of {options.of}")
 
 
 @command(channel_app, "set")
-def channel_set(name: str, options: SetOptions, at: HomeOptions) -> None:
+def channel_set(name: str, options: SetOptions, at: ServedOptions) -> None:
     """Change a channel, or the source of a stream.
 
     Example: xscl channel set news --lateness '1 h' --retention '30 days'
@@ -82,6 +88,13 @@ def channel_set(name: str, options: SetOptions, at: HomeOptions) -> None:
     from xscl.catalog.retained_from import held_up, held_up_note
     from xscl.registry.channels import set_channel
 
+    if (client := at.client(only_home=True)) is not None:
+        from xscl.cli.remote import set_channel as set_remote
+
+        notes = set_remote(client, name, options.record())
+        for line in (f"channel {name}", *notes):
+            say(line)
+        return
     catalog = at.open().catalog
     set_channel(catalog, name, options.record())
     say(f"channel {name}")
@@ -90,19 +103,24 @@ def channel_set(name: str, options: SetOptions, at: HomeOptions) -> None:
 
 
 @command(channel_app, "drop")
-def channel_drop(name: str, at: HomeOptions) -> None:
+def channel_drop(name: str, at: ServedOptions) -> None:
     """Remove a channel or a stream that holds no events and that nothing reads.
 
     Example: xscl channel drop readings
     """
     from xscl.registry.channels import drop_channel
 
-    drop_channel(at.open().catalog, name)
+    if (client := at.client(only_home=True)) is not None:
+        from xscl.cli.remote import drop_channel as drop_remote
+
+        drop_remote(client, name)
+    else:
+        drop_channel(at.open().catalog, name)
     say(f"dropped {name}")
 
 
 @command(channel_app, "list")
-def channel_list(at: HomeOptions, printing: Printing) -> None:
+def channel_list(at: ServedOptions, printing: Printing) -> None:
     """List channels and, behind each, its streams.
 
     Example: xscl channel list --format ndjson
@@ -113,7 +131,13 @@ def channel_list(at: HomeOptions, printing: Printing) -> None:
     columns = ["channel", "of", "source", "kind", "events", "element", "schema"]
     columns += ["lateness", "clock", "idle", "wall", "retention"]
     short = ["channel", "of", "kind", "events", "retention", "lateness", "schema"]
-    rows = channel_rows(at.open().catalog)
+    rows: Iterable[dict[str, object]]
+    if (client := at.client(only_home=True)) is not None:
+        from xscl.cli.remote import channel_list as list_remote
+
+        rows = list_remote(client)
+    else:
+        rows = channel_rows(at.open().catalog)
     if not print_rows(rows, columns, printing.chosen(), short=short):
         say(no_channels())
 

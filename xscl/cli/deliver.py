@@ -9,12 +9,13 @@ import typer
 
 from xscl.base.terminal import show
 from xscl.cli.commands import command
-from xscl.cli.options import HomeOptions, Printing, say
+from xscl.cli.options import Printing, ServedOptions, needs_home, say
 from xscl.cli.printing import print_rows
 
 __all__ = ["deliver_app"]
 
 _MIB = 1 << 20
+_CALLS = "/v1/deliveries"
 
 deliver_app = typer.Typer(no_args_is_help=True, help="Webhooks and files that matches go to, sent by 'xscl serve'.")
 
@@ -41,7 +42,7 @@ def deliver_add(
         int, typer.Option(min=1, max=1 << 20, metavar="MIB", help="Size at which a file ends; each day has its own.")
     ] = 64,
     *,
-    at: HomeOptions,
+    at: ServedOptions,
 ) -> None:
     """Deliver the matches of a query, at least once each, while 'xscl serve' runs.
 
@@ -54,6 +55,14 @@ def deliver_add(
 
     if query is None or (url is None) == (file is None):
         raise typer.BadParameter("give --query QUERY, and either --to URL or --file DIR")
+    if (client := at.client(only_home=True)) is not None:
+        if url is None or allow_private:
+            option = "--file" if url is None else "--allow-private"
+            raise needs_home(f"deliver add {option}", "folders and private addresses are given where the service runs")
+        asked = {"name": name, "query": query, "url": url, "after": after}
+        show(client.call("POST", _CALLS, json=asked)["secret"])
+        say(f"delivery {name}; the key of its signatures is not shown again")
+        return
     home = at.open()
     if file is not None:
         add_files(home, name, query, file, after=after, most_bytes=rotate * _MIB)
@@ -65,7 +74,7 @@ def deliver_add(
 
 
 @command(deliver_app, "list")
-def deliver_list(at: HomeOptions, printing: Printing) -> None:
+def deliver_list(at: ServedOptions, printing: Printing) -> None:
     """List deliveries: how far they are, what fails, and what was given up.
 
     Example: xscl deliver list
@@ -73,23 +82,27 @@ def deliver_list(at: HomeOptions, printing: Printing) -> None:
     from xscl.answers.deliveries import DELIVERY_COLUMNS, delivery_rows
 
     short = ["delivery", "query", "target", "state", "sent", "dead_matches"]
-    shown = print_rows(
-        delivery_rows(at.open()), DELIVERY_COLUMNS, printing.chosen(), short=short, notes=["next_attempt", "problem"]
-    )
-    if not shown:
+    client = at.client(only_home=True)
+    found = delivery_rows(at.open()) if client is None else client.call("GET", _CALLS)["deliveries"]
+    rows = [{column: row[column] for column in DELIVERY_COLUMNS} for row in found]
+    if not print_rows(rows, DELIVERY_COLUMNS, printing.chosen(), short=short, notes=["next_attempt", "problem"]):
         say("no deliveries; 'xscl deliver add NAME --query QUERY --to URL' makes one")
 
 
 @command(deliver_app, "drop")
-def deliver_drop(name: str, at: HomeOptions) -> None:
+def deliver_drop(name: str, at: ServedOptions) -> None:
     """End a delivery; what was given up is forgotten, the matches stay in the home.
 
     Example: xscl deliver drop shop
     """
     from xscl.catalog.deliveries import drop_delivery
+    from xscl.cli.client import quoted
 
-    with at.open().catalog.begin() as connection:
-        drop_delivery(connection, name)
+    if (client := at.client(only_home=True)) is not None:
+        client.call("DELETE", f"{_CALLS}/{quoted(name)}")
+    else:
+        with at.open().catalog.begin() as connection:
+            drop_delivery(connection, name)
     say(f"dropped {name}")
 
 
@@ -105,7 +118,7 @@ def deliver_replay(
         ),
     ] = None,
     *,
-    at: HomeOptions,
+    at: ServedOptions,
 ) -> None:
     """Send again what was given up, or everything behind a cursor; ids stay the same.
 
@@ -113,8 +126,12 @@ def deliver_replay(
     xscl deliver replay shop --after start
     """
     from xscl.answers.deliveries import send_again
+    from xscl.cli.client import quoted
 
-    told = send_again(at.open(), name, after)
+    if (client := at.client(only_home=True)) is not None:
+        told = client.call("POST", f"{_CALLS}/{quoted(name)}/replay", json={"after": after})
+    else:
+        told = send_again(at.open(), name, after)
     if "matches" in told:
         say(f"{name} sends {told['matches']} matches again")
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -29,20 +29,25 @@ from xscl.cli.printing import Format, print_rows
 
 if TYPE_CHECKING:
     from xscl.answers.match_listing import Listing
+    from xscl.registry.channels import ChannelOptions
 
 __all__ = [
     "MOST_ROWS",
     "NO_TIME",
     "Answer",
     "RemoteMatches",
+    "add_channel",
     "add_query",
     "ask_sql",
+    "channel_list",
+    "drop_channel",
     "drop_query",
     "explain_query",
     "load_queries",
     "query_rows",
     "remote_counts",
     "remote_match",
+    "set_channel",
     "show_query",
     "stats",
 ]
@@ -178,6 +183,34 @@ def _match(line: Mapping[str, Any]) -> Match:
         line["cursor"],
         MatchSource(tuple(source["documents"]), tuple(source["results"]), source["selected"]),
     )
+
+
+# -- channels --------------------------------------------------------------------------------------------------
+
+
+def channel_list(client: Client) -> list[dict[str, object]]:
+    """List channels and their streams, as ``channel_rows`` does."""
+    return list(client.call("GET", "/v1/channels")["channels"])
+
+
+def add_channel(client: Client, name: str, options: ChannelOptions) -> None:
+    """Create a channel, or a stream of one."""
+    client.call("POST", "/v1/channels", json={"name": name, "of": options.of, **_settings(options)})
+
+
+def set_channel(client: Client, name: str, options: ChannelOptions) -> list[str]:
+    """Change a channel; return notes on it."""
+    return list(client.call("PATCH", f"/v1/channels/{quoted(name)}", json=_settings(options))["notes"])
+
+
+def drop_channel(client: Client, name: str) -> None:
+    """Remove a channel or a stream."""
+    client.call("DELETE", f"/v1/channels/{quoted(name)}")
+
+
+def _settings(options: ChannelOptions) -> dict[str, object]:
+    given = {name: value for name, value in asdict(options).items() if name != "of" and value is not None}
+    return {"columns" if name == "schema" else name: value for name, value in given.items()}
 
 
 # -- queries ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from xscl.answers.status import template_rows
 from xscl.base.terminal import give
 from xscl.catalog.groups import read_template
 from xscl.cli.commands import command
-from xscl.cli.options import HomeOptions, JsonOption, Printing, say
+from xscl.cli.options import HomeOptions, JsonOption, Printing, ServedOptions, say
 from xscl.cli.printing import Format, print_rows
 from xscl.templates.picture import GraphFormat
 from xscl.templates.sql_dialects import Dialect
@@ -21,14 +21,15 @@ template_app = typer.Typer(no_args_is_help=True, help="Query templates: queries 
 
 
 @command(template_app, "list")
-def template_list(at: HomeOptions, printing: Printing) -> None:
+def template_list(at: ServedOptions, printing: Printing) -> None:
     """List templates, those with most queries first.
 
     Example: xscl template list
     """
     from xscl.cli.next_steps import no_queries
 
-    rows = template_rows(at.open().catalog)
+    client = at.client(only_home=True)
+    rows = template_rows(at.open().catalog) if client is None else client.call("GET", "/v1/templates")["templates"]
     columns = ["template", "blocks", "variables", "joins", "queries", "groups", "shape"]
     short = ["template", "blocks", "joins", "queries", "groups", "shape"]
     if not print_rows(rows, columns, printing.chosen(), short=short):

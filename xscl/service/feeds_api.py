@@ -28,15 +28,15 @@ _Tags = Annotated[str | None, Header(max_length=2_000, description="Tags of what
 _Since = Annotated[str | None, Header(max_length=100, description="Time of what the reader has.")]
 
 
-def _answers(kind: str) -> dict[int | str, dict[str, Any]]:
+def _answers(kind: str, shape: str) -> dict[int | str, dict[str, Any]]:
     return {
         **problems(404),
-        200: {"description": "The feed.", "content": {kind: {"schema": {"type": "string"}}}},
+        200: {"description": "The feed.", "content": {kind: {"schema": {"type": shape}}}},
         304: {"description": "The reader has the newest entries."},
     }
 
 
-@router.get("/{name}/feed.atom", response_class=Response, responses=_answers(_ATOM))
+@router.get("/{name}/feed.atom", response_class=Response, responses=_answers(_ATOM, "string"))
 def atom(
     request: Request,
     name: Name,
@@ -50,7 +50,7 @@ def atom(
     return _feed(service, request, name, limit, atom_feed, _ATOM, if_none_match, if_modified_since)
 
 
-@router.get("/{name}/feed.json", response_class=Response, responses=_answers(_JSON))
+@router.get("/{name}/feed.json", response_class=Response, responses=_answers(_JSON, "object"))
 def json_(
     request: Request,
     name: Name,

@@ -12,7 +12,8 @@ from xscl.answers.channel_paths import channel_paths
 from xscl.answers.status import batch_rows, state_notes, template_rows
 from xscl.answers.template_text import template_facts
 from xscl.catalog.intake_order import read_last_places
-from xscl.registry.channels import ChannelOptions
+from xscl.catalog.retained_from import held_up, held_up_note
+from xscl.registry.channels import ChannelOptions, set_channel
 from xscl.registry.query_list import count_queries
 from xscl.service.calls import BODY, Admin, Body, Limit, Name, Reader, Running, problems
 
@@ -21,14 +22,29 @@ __all__ = ["router"]
 router = APIRouter(prefix="/v1", tags=["home"])
 
 
-class NewChannel(Body):
+class ChannelSettings(Body):
+    """Settings of a channel; one that is null is the default of a new channel, and no change of another."""
+
+    kind: str | None = Field(None, max_length=100, description="xml or rows.")
+    element: str | None = Field(None, max_length=200, description="Root element of a row's document.")
+    columns: str | None = Field(None, max_length=100_000, description="Columns of rows: 'room string, temp double'.")
+    lateness: str | None = Field(None, max_length=100, description="Such as '1 h'; 'none' for no limit.")
+    clock: str | None = Field(None, max_length=200, description="A clock shared with other channels.")
+    idle: str | None = Field(None, max_length=100, description="How far its clock may be behind the newest of all.")
+    wall: str | None = Field(None, max_length=100, description="Runs say that all is in up to so long before now.")
+    retention: str | None = Field(None, max_length=100, description="Such as '30 days'; 'none' for ever.")
+    source: str | None = Field(None, max_length=200, description="Of a stream: its source.")
+
+    def options(self, of: str | None = None) -> ChannelOptions:
+        """Make the record of all options; ``of``: the channel of a new stream."""
+        given = self.model_dump(exclude={"name", "of", "columns"})
+        return ChannelOptions(**given, schema=self.columns, of=of)
+
+
+class NewChannel(ChannelSettings):
     """A channel to make, or a stream of one."""
 
     name: str = Field(max_length=200)
-    kind: str | None = Field(None, description="xml or rows.")
-    columns: str | None = Field(None, max_length=100_000, description="Columns of rows: 'room string, temp double'.")
-    lateness: str | None = Field(None, max_length=100, description="Such as '1 h'.")
-    retention: str | None = Field(None, max_length=100, description="Such as '30 days'.")
     of: str | None = Field(None, max_length=200, description="Channel of which this is a stream.")
 
 
@@ -41,11 +57,18 @@ def channels(service: Running, holder: Reader) -> dict[str, list[dict[str, Any]]
 @router.post("/channels", status_code=201, responses=problems(*BODY, 404, 409))
 def add_channel(new: NewChannel, service: Running, holder: Admin) -> dict[str, str]:
     """Make a channel, or a stream of one."""
-    options = ChannelOptions(
-        kind=new.kind, schema=new.columns, lateness=new.lateness, retention=new.retention, of=new.of
-    )  # fmt: skip
-    service.engine.add_channel(new.name, options)
+    service.engine.add_channel(new.name, new.options(new.of))
     return {"channel": new.name}
+
+
+@router.patch("/channels/{channel}", responses=problems(*BODY, 404, 409))
+def change_channel(channel: Name, settings: ChannelSettings, service: Running, holder: Admin) -> dict[str, Any]:
+    """Change a channel, or the source of a stream."""
+    catalog = service.home.catalog
+    set_channel(catalog, channel, settings.options())
+    service.wake()
+    is_held = settings.retention is not None and channel in held_up(catalog)
+    return {"channel": channel, "notes": [held_up_note(channel)] if is_held else []}
 
 
 @router.delete("/channels/{channel}", status_code=204, responses=problems(404, 409))
