@@ -13,6 +13,7 @@ from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_channels, read_streams
 from xscl.catalog.event_counts import channel_counts
 from xscl.catalog.memberships import stored_memberships
+from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import EVENT_IDS
 
 __all__ = ["channel_rows"]
@@ -28,7 +29,7 @@ def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
             columns = channel.schema or {}
             common = {
                 "kind": channel.kind,
-                "lateness": "no limit" if channel.lateness is None else format_duration(channel.lateness),
+                "lateness": _lateness(channel),
                 "clock": channel.clock,
                 "idle": None if channel.idle is None else format_duration(channel.idle),
                 "wall": None if channel.wall is None else format_duration(channel.wall),
@@ -53,3 +54,9 @@ def _held_by_stream(connection: Connection) -> dict[tuple[int, str], int]:
     for number, channel, count in connection.execute(statement):
         counts.update({(stream, channel): count for stream in memberships[number].streams})
     return counts
+
+
+def _lateness(channel: ChannelInfo) -> str:
+    if channel.auto:
+        return "auto"
+    return "no limit" if channel.lateness is None else format_duration(channel.lateness)

@@ -29,7 +29,8 @@ class Frontier:
     watermark: int | None
     """Time below which all events are in; None: events of any age may come."""
     source: str | None
-    """Reason for it: ``lateness``, ``heartbeat``, or ``published`` for channels that only queries publish to."""
+    """Reason for it: ``lateness``, ``heartbeat``, ``feeds`` that have a lateness of their own, or ``published`` for
+    channels that only queries publish to."""
     waiting: int
     """Variables and links whose rows in the join state wait for the channel."""
 
@@ -48,5 +49,7 @@ def frontiers(home: Home, connection: Connection) -> Iterator[Frontier]:
         if row.watermark is not None:
             beat = None if row.beaten is None else row.beaten + 1
             by_queries = name in feeders and channel.lateness is None
-            source = "published" if by_queries else "heartbeat" if row.watermark == beat else "lateness"
+            source = "published" if by_queries else "lateness"
+            if row.watermark == beat and not by_queries:
+                source = "feeds" if channel.auto else "heartbeat"
         yield Frontier(name, clocks.shown(channel), row.watermark, source, waiting[name])

@@ -7,7 +7,7 @@ that are taken together with a feed's first one are left out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.docids import PUBLISHED
 from xscl.base.durations import UNITS, format_duration
 from xscl.catalog.channels import read_channels
+from xscl.catalog.feed_clocks import read_feed_clocks
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.suggestions import how_created, no_channel
 from xscl.catalog.tables import EVENT_IDS, FEEDS, INTAKE_FILES
@@ -63,7 +64,11 @@ class Suggestion:
     """Distance that 999 of 1,000 events keep."""
     longest: int
     lateness: int | None
-    """The channel's lateness of now."""
+    """The lateness of now, of the channel or of the feed."""
+    auto: bool = False
+    """Whether feeds of the channel have a lateness of their own."""
+    identity: str | None = None
+    """Identity of the feed."""
 
     @property
     def suggested(self) -> int:
@@ -103,9 +108,15 @@ def _row(one: Suggestion) -> dict[str, object]:
         "events": one.events,
         "behind": one.behind,
         **{name: _shown(getattr(one, name)) for name in ("p50", "p999", "longest")},
-        "lateness": "no limit" if one.lateness is None else format_duration(one.lateness),
+        "lateness": _lateness(one),
         "suggested": format_duration(one.suggested),
     }
+
+
+def _lateness(one: Suggestion) -> str:
+    if one.auto and one.feed is None:
+        return "auto"
+    return "no limit" if one.lateness is None else format_duration(one.lateness)
 
 
 def _shown(time: int) -> str:
@@ -125,6 +136,7 @@ def suggestions(home: Home) -> Iterator[Suggestion]:
             .order_by(EVENT_IDS.c.docid)
         ).all()
         listed = connection.execute(sa.select(FEEDS.c.identity, FEEDS.c.url, FEEDS.c.title)).all()
+        declared = {name: read_feed_clocks(connection, name) for name, channel in channels.items() if channel.auto}
     shown = {row.identity: row.url or row.title or row.identity for row in listed}
     schema = pa.schema([EVENT_SCHEMA.field(name) for name in _COLUMNS])
     events = joined([read_columns(path, EVENT_SCHEMA, _COLUMNS) for path in home.paths(files)], schema)
@@ -138,14 +150,17 @@ def suggestions(home: Home) -> Iterator[Suggestion]:
     for name in sorted(map(str, found)):
         lateness = channels[name].lateness if name in channels else None
         mine = numbers == found.index(name)
-        yield _told(name, None, behind[mine & ~feeds.first], lateness)
+        auto = name in declared
+        yield replace(_told(name, None, behind[mine & ~feeds.first], lateness), auto=auto)
         for feed in np.unique(feeds.number[mine & (feeds.number >= 0)]).tolist():
             # A feed is judged by its own times.
             own = mine & (feeds.number == feed)
             distance = np.maximum(_before(times[own]) - times[own], 0)[~feeds.first[own]]
             if len(distance):
                 identity = feeds.names[feed]
-                yield _told(name, shown.get(identity, identity), distance, lateness)
+                clock = declared[name].get(identity) if auto else None
+                told = _told(name, shown.get(identity, identity), distance, clock.lateness if clock else lateness)
+                yield replace(told, auto=auto, identity=identity)
 
 
 def _told(channel: str, feed: str | None, behind: Int64s, lateness: int | None) -> Suggestion:

@@ -101,6 +101,7 @@ RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
                 "retention": "time for which events are held, microseconds; NULL: for ever",
                 "idle": "its clock is at most so far behind the newest one; NULL: its own counts",
                 "heartbeat": "events up to this time are in, says the last heartbeat; NULL: none came",
+                "auto": "whether each feed has a lateness of its own",
                 "beaten": "the same of processed heartbeats; NULL: none, or not known",
                 "wall": "how far heartbeats that runs make are behind now; NULL: they make none",
                 "held_from": "older events are held no more; NULL: all are",
@@ -119,6 +120,14 @@ RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
                 "content": "document",
             },
         ),
+        "feed_clocks": (
+            "clocks of feeds in channels with lateness auto",
+            {
+                "feed": "identity of the feed",
+                "lateness": "time that an item may be behind the feed's clock, microseconds",
+                "newest": "greatest event time of its items; NULL: none was ingested",
+            },
+        ),
         "feeds": (
             "items and versions by feed",
             {
@@ -133,7 +142,7 @@ RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
             {
                 "clock": "time that its clock shows, by processed events; NULL: none",
                 "watermark": "time below which all events are in; NULL: events of any age may come",
-                "source": "reason for it: lateness, heartbeat, or published",
+                "source": "reason for it: lateness, heartbeat, feeds, or published",
                 "waiting": "variables and links whose rows in the join state wait for the channel",
             },
         ),

@@ -272,6 +272,7 @@ _RELATIONS: Mapping[str, Callable[[Needs], list[Step]]] = MappingProxyType(
         "changes": change_steps,
         "channels": _of_table(tables.CHANNELS, "Channels."),
         "events": _events,
+        "feed_clocks": _of_table(tables.FEED_CLOCKS, "Clocks and lateness of feeds in channels with lateness auto."),
         "feeds": _feeds,
         "frontiers": _frontiers,
         "guards": _of_table(tables.GUARDS, "Guards of blocks.", "alternatives"),

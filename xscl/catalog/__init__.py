@@ -11,6 +11,8 @@
   ``dead_letters``
 * ``event_counts``: Counting events by what the catalogue says, ids and ranges of ids together; no file is read
 * ``events``: Events: the one module that writes tables ``intake_files``, ``event_ids`` and ``row_ranges``
+* ``feed_clocks``: Clocks of feeds in channels with ``--lateness auto``: the one module that writes table
+  ``feed_clocks``
 * ``feeds``: Feeds and the hosts they come from: the one module that writes tables ``feeds`` and ``hosts``
 * ``groups``: Groups of queries, instances, templates, variables and guards: the one module that writes their tables
 * ``id_ranges``: Ids of rows that are kept as ranges

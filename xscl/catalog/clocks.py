@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from xscl.catalog.records import ChannelInfo
 
-__all__ = ["LONGEST", "Clocks", "is_late", "shown_before"]
+__all__ = ["LONGEST", "Clocks", "is_late", "judges", "shown_before"]
 
 Times = npt.NDArray[np.int64]
 
@@ -63,6 +63,11 @@ class Clocks:
             return own
         behind = self.greatest - channel.idle
         return behind if own is None else max(own, behind)
+
+
+def judges(channel: ChannelInfo) -> bool:
+    """Whether an event of a channel may be late."""
+    return channel.auto or channel.lateness is not None or channel.heartbeat is not None
 
 
 def is_late(channel: ChannelInfo, ts: int, shown: int | None) -> bool:

@@ -32,6 +32,8 @@ class ChannelInfo:
     """Time for which events are held, microseconds; None: for ever."""
     heartbeat: int | None = None
     """Event time up to which all events are in, by its heartbeats; None: none came."""
+    auto: bool = False
+    """Whether each feed has a lateness of its own; then the channel has none."""
     wall: int | None = None
     """Distance behind now of the heartbeats that runs make, microseconds; None: they make none."""
 

@@ -37,6 +37,7 @@ __all__ = [
     "DELIVERIES",
     "EVENT_IDS",
     "FEEDS",
+    "FEED_CLOCKS",
     "FLUSHES",
     "GROUPS",
     "GUARDS",
@@ -146,6 +147,7 @@ CHANNELS = Table(
     Column("element", String, comment="root element of a row's document"),
     Column("schema", Text, comment="columns of a row channel as a JSON object of types"),
     Column("lateness", BigInteger, comment="microseconds; NULL: nothing is late"),
+    _needed("auto", Boolean, "whether each feed has a lateness of its own", sa.false()),
     _needed("clock", String),
     _count("settled", "place up to which events may have been judged by another lateness, clock or idle time"),
     Column("newest", BigInteger, comment="greatest event time of what was taken in; NULL: nothing was"),
@@ -365,6 +367,14 @@ FEEDS = Table(
     _needed("policy", String, "what identifies items: guid, link, digest", "guid"),
     Column("reason", Text, comment="why, where it is not the default"),
     Column("memory", Text, comment="what identification remembers of earlier polls, as JSON"),
+)
+FEED_CLOCKS = Table(
+    "feed_clocks",
+    METADATA,
+    Column("channel", String, primary_key=True),
+    Column("feed", Text, primary_key=True, comment="identity of the feed"),
+    _needed("lateness", BigInteger, "microseconds"),
+    Column("newest", BigInteger, comment="greatest event time of its items that were taken in; NULL: none was"),
 )
 HOSTS = Table(
     "hosts",

@@ -29,9 +29,9 @@ class SetOptions:
     ] = None
     element: Annotated[str | None, typer.Option(help="Root element of a row's document.")] = None
     schema: Annotated[str | None, typer.Option(help='Columns: "room string, temp double".')] = None
-    lateness: Annotated[str | None, typer.Option(help="How late an event may be, e.g. '1 h'; 'none' for no limit.")] = (
-        None
-    )
+    lateness: Annotated[
+        str | None, typer.Option(help="How late an event may be: '1 h'; 'none' for no limit; 'auto' by feed.")
+    ] = None
     clock: Annotated[str | None, typer.Option(help="A clock shared with other channels.")] = None
     idle: Annotated[
         str | None, typer.Option(help="How far it may be behind the newest of all; 'none' for no limit.")
@@ -159,7 +159,9 @@ def channel_suggest(
     """
     from xscl.answers.lateness import ENOUGH, suggestion_rows
     from xscl.base.durations import format_duration
+    from xscl.base.shown import counted
     from xscl.registry.channels import set_channel
+    from xscl.registry.feed_lateness import set_feed_lateness
 
     home = at.open()
     found = suggestion_rows(home, name)
@@ -169,7 +171,11 @@ def channel_suggest(
         say("no events yet: a lateness is suggested from events")
     for each in [each for _, each in found if each.feed is None] if apply else ():
         told = format_duration(each.suggested)
-        if name is None and each.events < ENOUGH:
+        if each.auto:
+            of_feeds = {one.identity: one.suggested for _, one in found if one.channel == each.channel and one.identity}
+            set_feed_lateness(home.catalog, each.channel, of_feeds)
+            say(f"channel {each.channel}: lateness of {counted(len(of_feeds), 'feed')}")
+        elif name is None and each.events < ENOUGH:
             say(f"channel {each.channel}: too few events; 'xscl channel suggest {each.channel} --apply' sets {told}")
         elif each.lateness != each.suggested:
             set_channel(home.catalog, each.channel, lateness=told)

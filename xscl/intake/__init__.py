@@ -6,6 +6,8 @@
 * ``feed_entries``: Feeds at intake: which entries of a feed its channel does not have yet, and what is remembered of
   them
 * ``feed_memory``: The rows of feeds in the catalogue as intake reads and writes them, in its transaction
+* ``feed_times``: Clocks of feeds in an intake's transaction (``--lateness auto``), and how far their channel is settled
+  by them
 * ``frame_intake``: DataFrames of Spark, taken in where they lie: executors check and write the partitions, and the
   driver sees no row
 * ``heartbeats``: Heartbeats: at a place of the intake order, all events of a channel up to a time are in

@@ -45,6 +45,7 @@ def take_events(chunk: Chunk, checked: Sequence[CheckedEvent | Rejected]) -> lis
         place += 1
         received += 1
     plain.write()
+    chunk.settle_feeds({item.event.channel for item in sound})
     return outcomes
 
 
@@ -113,7 +114,7 @@ def _row(
     """
     content, cells, channel = event_content(channel, item, chunk.terms.limits)
     chunk.put_channel(channel)
-    late_by, behind = chunk.judged(channel, identity.ts)
+    late_by, behind = chunk.judged(channel, identity.ts, identity.feed)
     shown = identity.copied or identity
     row = EventRow(
         docid,

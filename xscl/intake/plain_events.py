@@ -10,7 +10,7 @@ from itertools import repeat
 
 import numpy as np
 
-from xscl.catalog.clocks import shown_before
+from xscl.catalog.clocks import judges, shown_before
 from xscl.catalog.events import IdRow
 from xscl.catalog.records import ChannelInfo
 from xscl.intake.checks import CheckedEvent
@@ -88,7 +88,8 @@ class PlainEvents:
         times = list(map(_event_time, items, receipts))
         names = [item.event.channel for item in items]
         ids = [item.id for item in items]
-        late_by, behind = _judged(chunk, names, times)
+        feeds = [item.event.feed or "" for item in items]
+        late_by, behind = _judged(chunk, names, times, feeds)
         chunk.rows += zip(
             places,
             names,
@@ -107,7 +108,6 @@ class PlainEvents:
             strict=False,
         )
         digests = [item.digest for item in items]
-        feeds = [item.event.feed or "" for item in items]
         what = (names, ids, ids, feeds, repeat(1), places, places)
         rows: list[IdRow] = list(zip(*what, digests, times, receipts, repeat(0), strict=False))
         chunk.ids += rows
@@ -125,14 +125,16 @@ def _event_time(item: CheckedEvent, received: int) -> int:
     return item.ts if item.event.feed is None else min(item.ts, received)
 
 
-def _judged(chunk: Chunk, names: Sequence[str], times: Sequence[int]) -> tuple[Sequence[int | None], Sequence[int]]:
+def _judged(
+    chunk: Chunk, names: Sequence[str], times: Sequence[int], feeds: Sequence[str]
+) -> tuple[Sequence[int | None], Sequence[int]]:
     """Return the clock's time for each event that is late, else None, and how far the clock was beyond each.
 
     The events move the clocks.
     """
     channels = {name: chunk.channels[name] for name in dict.fromkeys(names)}
-    if len(channels) > 1 or any((one.lateness, one.heartbeat) != (None, None) for one in channels.values()):
-        judged = [chunk.judged(channels[name], ts) for name, ts in zip(names, times, strict=True)]
+    if len(channels) > 1 or any(map(judges, channels.values())):
+        judged = [chunk.judged(channels[name], ts, feed) for name, ts, feed in zip(names, times, feeds, strict=True)]
         return [late_by for late_by, _ in judged], [behind for _, behind in judged]
     channel = channels[names[0]]
     ts = np.array(times, dtype=np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,11 +13,19 @@ from sqlalchemy.engine import Connection
 from xscl.base.errors import CatalogError, DocumentError
 from xscl.base.failpoints import step
 from xscl.base.safe_xml import Limits
-from xscl.base.types import Event, format_time
-from xscl.catalog.channels import channel_facts, note_newest, put_channel, read_channels, read_newest, read_streams
-from xscl.catalog.clocks import Clocks, is_late
+from xscl.base.types import FIRST_TIME, Event, format_time
+from xscl.catalog.channels import (
+    channel_facts,
+    note_heartbeat,
+    note_newest,
+    put_channel,
+    read_channels,
+    read_newest,
+    read_streams,
+)
+from xscl.catalog.clocks import Clocks, is_late, judges
 from xscl.catalog.events import IdRow, add_event_files, add_event_ids
-from xscl.catalog.intake_order import take_places
+from xscl.catalog.intake_order import add_heartbeat, take_places
 from xscl.catalog.late import add_late, note_rejected
 from xscl.catalog.memberships import Memberships
 from xscl.catalog.records import ChannelInfo, StreamInfo
@@ -25,6 +33,7 @@ from xscl.catalog.suggestions import how_created, no_channel
 from xscl.catalog.tables import INTAKE_FILES
 from xscl.ingest.records import Rejected
 from xscl.intake.checks import require_kind
+from xscl.intake.feed_times import FeedTimes
 from xscl.intake.identity import KnownEvents
 from xscl.intake.new_events import EventTuple, event_table
 from xscl.intake.report import IntakeReport
@@ -64,6 +73,7 @@ class Chunk:
     clocks: Clocks
     memberships: Memberships
     known: KnownEvents
+    feeds: FeedTimes
     moves: int = 0
     """Number of moves of clocks."""
     moved: set[str] = field(default_factory=set)
@@ -85,7 +95,7 @@ class Chunk:
     @property
     def timeless(self) -> bool:
         """Whether no event can be late."""
-        return all(channel.lateness is None and channel.heartbeat is None for channel in self.channels.values())
+        return not any(map(judges, self.channels.values()))
 
     def places(self, count: int) -> tuple[int, int]:
         """Take the next offsets of the intake order; return the first and its time of receipt."""
@@ -131,24 +141,41 @@ class Chunk:
         self.moves += self.clocks.see(channel, ts)
         self.moved.add(channel.name)
 
-    def judged(self, channel: ChannelInfo, ts: int) -> tuple[int | None, int]:
-        """Judge an event of this time, which moves the clock.
+    def judged(self, channel: ChannelInfo, ts: int, feed: str = "") -> tuple[int | None, int]:
+        """Judge an event of this time, which moves the clock, and that of its feed.
 
         Returns:
             the clock's time, or the heartbeat's, if it is late now, else None; how far the clock is beyond it.
         """
         shown = self.clocks.shown(channel)
+        of_feed = self.feeds.late_by(channel, feed, ts, self.clocks.greatest) if channel.auto else None
         self.see(channel, ts)
         behind = 0 if shown is None else max(0, shown - ts)
+        if of_feed is not None:
+            return of_feed, behind
         if not is_late(channel, ts, shown):
             return None, behind
         return channel.heartbeat if shown is None else shown, behind
+
+    def settle_feeds(self, names: Iterable[str]) -> None:
+        """Send heartbeats to those of some channels whose feeds have settled their times further."""
+        for name in sorted(names):
+            channel = self.channels.get(name)
+            if channel is None or not channel.auto or is_published(self.connection, name):
+                continue
+            settled = self.feeds.settled(channel, self.clocks.greatest)
+            if settled is None or settled <= max(FIRST_TIME, (channel.heartbeat or FIRST_TIME) + 1):
+                continue
+            add_heartbeat(self.connection, self.places(1)[0], name, settled - 1)
+            note_heartbeat(self.connection, name, settled - 1)
+            self.channels[name] = replace(channel, heartbeat=settled - 1)
 
     def note_late(self, channel: str, id_: str, docid: int, ts: int, received: int, clock: int) -> None:
         """Note a late event that came when its clock showed ``clock``."""
         self.report.late += 1
         beat = self.channels[channel].heartbeat
-        message = f"more than the channel's lateness behind {format_time(clock)}"
+        whose = "the lateness of its feed" if self.channels[channel].auto else "the channel's lateness"
+        message = f"more than {whose} behind {format_time(clock)}"
         if beat is not None and ts <= beat:
             message = f"not behind the heartbeat of {format_time(beat)}"
         self.late.append(
@@ -185,6 +212,7 @@ class Chunk:
         if self.rows:
             self.write_file(event_table(self.rows))
         self.write_ids()
+        self.feeds.write()
         for name in self.moved:
             note_newest(connection, name, self.clocks.newest[name])
         add_late(connection, self.late)
@@ -210,6 +238,7 @@ def open_chunk(terms: Terms, report: IntakeReport) -> Iterator[Chunk]:
                 Clocks(channels.values(), read_newest(connection)),
                 memberships,
                 KnownEvents(connection, terms.home, streams, memberships),
+                FeedTimes(connection),
             )
             yield chunk
             chunk.write()

@@ -5,6 +5,7 @@
 * ``channel_names``: Names of elements and attributes that a channel's documents have, from its schema or from some
   documents held
 * ``channels``: Creating, changing and dropping channels and their streams
+* ``feed_lateness``: Declaring the lateness of single feeds, in channels with ``--lateness auto``
 * ``loading``: Writing registered queries to the catalogue, many at a time
 * ``memory``: Memory of what transactions have compiled and written
 * ``notes``: Notes on queries that are taken

@@ -25,6 +25,7 @@ from xscl.catalog.channels import (
 )
 from xscl.catalog.clocks import LONGEST
 from xscl.catalog.event_counts import event_count
+from xscl.catalog.feed_clocks import forget_feed_clocks
 from xscl.catalog.intake_order import next_place
 from xscl.catalog.memberships import hold_stream
 from xscl.catalog.records import RAW, ChannelInfo
@@ -50,7 +51,8 @@ class ChannelOptions:
     schema: str | None = None
     """Columns of a row channel, ``room string, temp double``; by default the first row fixes them."""
     lateness: str | None = None
-    """Time that an event may be behind the channel's clock; ``none``, the default, is no limit."""
+    """Time that an event may be behind the channel's clock; ``none``, the default, is no limit.  With ``auto`` each
+    feed has a clock and a lateness of its own (``registry.feed_lateness``)."""
     clock: str | None = None
     """Name of a clock that several channels share; by default each channel has its own."""
     idle: str | None = None
@@ -138,6 +140,8 @@ def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
                 "drop the queries first",
             )
         _put(connection, changed)
+        if channel.auto and not changed.auto:
+            forget_feed_clocks(connection, name)
         if (changed.lateness, changed.clock, changed.idle) != (channel.lateness, channel.clock, channel.idle):
             # Events up to here were judged by other settings, which join state waits for.
             note_settled(connection, changed.clock, next_place(connection) - 1)
@@ -244,13 +248,17 @@ def _changed(channel: ChannelInfo, options: ChannelOptions) -> ChannelInfo:
         raise _bad(f"{options.element!r} is no name of an element of at most {MAX_NAME} characters")
     if options.clock is not None and not options.clock.strip():
         raise _bad("a clock has a name", f"the clock of this channel alone is called {channel.name!r}")
+    auto = channel.auto if options.lateness is None else options.lateness == "auto"
+    if auto and kind == "rows":
+        raise _bad(f"rows of {channel.name} come from no feed, so no feed has a lateness", "a duration, or 'none'")
     columns = parse_schema(options.schema) if options.schema else channel.schema
     return replace(
         channel,
         kind=kind,
         element=options.element or channel.element,
         schema=None if kind == "xml" else columns,
-        lateness=_duration("lateness", options.lateness, channel.lateness),
+        lateness=_duration("lateness", "none" if auto else options.lateness, channel.lateness),
+        auto=auto,
         clock=options.clock or channel.clock,
         idle=_duration("idle", options.idle, channel.idle),
         retention=_duration("retention", options.retention, channel.retention),

@@ -111,6 +111,8 @@ def _channel_commands(connection: Connection) -> Iterator[str]:
         for name in ("lateness", "retention", "idle", "wall"):
             if getattr(row, name) is not None:
                 options += [f"--{name}", format_duration(getattr(row, name))]
+        if row.auto:
+            options += ["--lateness", "auto"]
         if row.clock != row.name:
             options += ["--clock", row.clock]
         if options:
@@ -124,6 +126,8 @@ def _channel_commands(connection: Connection) -> Iterator[str]:
 def _notes(connection: Connection) -> Iterator[str]:
     for row in connection.execute(sa.select(CHANNELS).where(CHANNELS.c.kept_from.is_not(None))):
         yield f"events of {row.name} from before {format_time(row.kept_from)} may be gone, and are not in it"
+    for name in connection.scalars(sa.select(CHANNELS.c.name).where(CHANNELS.c.auto).order_by(CHANNELS.c.name)):
+        yield f"items of {name} were judged by their feeds; in it heartbeats alone say which are late"
     suspended = connection.scalar(sa.select(sa.func.count()).where(QUERIES.c.suspended.is_not(None)))
     if suspended:
         yield (

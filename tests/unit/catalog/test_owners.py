@@ -19,6 +19,7 @@ OWNERS = {
     "counters": ["totals"],
     "deliveries": ["deliveries", "dead_letters"],
     "events": ["intake_files", "event_ids", "row_ranges"],
+    "feed_clocks": ["feed_clocks"],
     "feeds": ["feeds", "hosts"],
     "groups": ["groups", "guards", "instances", "parts", "templates", "variables"],
     "intake_order": ["home", "flushes", "heartbeats"],
