@@ -220,7 +220,7 @@ def test_absence_is_what_the_oracle_says(tmp_path: Path, part: int) -> None:
 
 
 def test_tasks_answer_as_the_driver_does(tmp_path: Path, spark: SparkSession) -> None:
-    assert play(tmp_path / "home", 3, Settings(where="spark"), spark, items=14)[0] > 0
+    assert play(tmp_path / "home", 13, Settings(where="spark"), spark, items=14)[0] > 0
     with xscl.connect(home=tmp_path / "home", spark=spark) as engine:
         rows = engine.sql("SELECT match, qid, ts_max FROM matches ORDER BY ts_max, qid, match").collect()
         assert [tuple(row) for row in rows] == [(match.id, match.query, match.ts) for match in engine.matches()]
