@@ -143,7 +143,7 @@ class Windows:
             return {}
         combinations = results.combinations(meanings)
         asked = [
-            SimpleNamespace(part=part, gid=part, number=0, ends="", shown=len(each.blocks), blocking=None)
+            SimpleNamespace(part=part, gid=part, number=0, ends="", shown=len(each.blocks), blocking=None, memory=None)
             for part, each in parts.items()
         ]
         found: dict[int, list[pa.Table]] = {}
