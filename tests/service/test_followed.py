@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from http_service import SETTINGS, Running, running
+from http_service import SETTINGS, XML, Running, running
 from typer.testing import CliRunner, Result
 
 from xscl.base.errors import EngineError
@@ -179,8 +179,11 @@ def test_what_is_no_feed(service: Running) -> None:
             ("{}", "XSCL_NOT_A_FEED"),
             ("<rss", "XSCL_MALFORMED_DOCUMENT"),
         ):
-            refused = client.post("/v1/channels/c/feed?source=x", content=body)
+            refused = client.post("/v1/channels/c/feed?source=x", content=body, headers=XML)
             assert refused.status_code == 422 and refused.json()["type"].endswith(condition), refused.text
+        for source in ("", "%00", "a%0A%00b"):
+            refused = client.post(f"/v1/channels/c/feed?source={source}", content="<rss/>", headers=XML)
+            assert refused.status_code == 422 and refused.json()["type"].endswith("XSCL_BAD_REQUEST"), refused.text
 
 
 def test_channels_of_a_service(service: Running) -> None:

@@ -32,6 +32,8 @@ router = APIRouter(prefix="/v1", tags=["feeds"])
 
 _NEWEST = 5
 """Items that are shown with a feed."""
+_NO_NUL = r"^[^\x00]*$"
+"""Texts that every database stores."""
 _OPML = "text/x-opml"
 _FEED_TYPES = ("application/rss+xml", "application/atom+xml", "application/feed+json")
 _ALSO_FEEDS = ("application/xml", "text/xml", "application/json")
@@ -53,7 +55,7 @@ class NewFeed(Body):
     url: str = Field(max_length=4_000)
     channel: str = Field("items", max_length=200, description="Channel of its items, or one of its streams.")
     interval: str | None = Field(None, max_length=100, description="Time between two polls: '30 min'.")
-    folder: str | None = Field(None, max_length=400)
+    folder: str | None = Field(None, max_length=400, pattern=_NO_NUL)
 
 
 class FeedChange(Body):
@@ -61,7 +63,9 @@ class FeedChange(Body):
 
     channel: str | None = Field(None, max_length=200, description="Channel of new items.")
     interval: str | None = Field(None, max_length=100, description="Time between two polls; 'none' for the default.")
-    folder: str | None = Field(None, max_length=400, description="Where lists have it; '' for the top.")
+    folder: str | None = Field(
+        None, max_length=400, pattern=_NO_NUL, description="Where lists have it; '' for the top."
+    )
     status: Literal["active", "paused"] | None = Field(None, description="Whether it is asked.")
 
 
@@ -171,7 +175,12 @@ async def push_feed(
     channel: Name,
     service: Running,
     holder: Writer,
-    source: Annotated[str, Query(max_length=4_000, description="Address or file that the feed was read from.")],
+    source: Annotated[
+        str,
+        Query(
+            min_length=1, max_length=4_000, pattern=_NO_NUL, description="Address or file that the feed was read from."
+        ),
+    ],
 ) -> TakenFeed:
     """Push a feed as it was published: RSS, RDF, Atom or JSON Feed, whose entries become items.
 
