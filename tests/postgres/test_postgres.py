@@ -357,6 +357,20 @@ def test_intake(url: str, tmp_path: Path) -> None:
     home.catalog.close()
 
 
+def test_answers_about_absence_are_taken_back(url: str, tmp_path: Path) -> None:
+    def event(channel: str, ts: int, value: int) -> Event:
+        return Event(channel, f"{channel}{ts}", ts, xml=f"<e><i>{value}</i><k>{value}</k></e>")
+
+    with Engine(init_home(tmp_path / "home", url)) as engine:
+        for k in (1, 2):
+            engine.register(f"A/e[./i->a][./k = '{k}'] NOT FOLLOWED BY {{a = b, 10}} B/e[./i->b]", name=f"q{k}")
+        for events in ([event("A", 1, 1), event("A", 2, 2)], [event("B", 30, 9)], [event("B", 5, 1)]):
+            engine.ingest(events)
+            engine.run_once()
+        assert [len(list(engine.matches(name))) for name in ("q1", "q2")] == [0, 1]
+        assert [len(list(engine.changes(name, after="start"))) for name in ("q1", "q2")] == [2, 1]
+
+
 def test_homes_move_between_databases(url: str, tmp_path: Path) -> None:
     """From SQLite to PostgreSQL and back: the same rows and matches, which go on alike; a repair works there too."""
     with Engine(init_home(tmp_path / "first")) as engine:
