@@ -168,11 +168,9 @@ class _Hopping(_Windows):
 
     def _numbers(self, every: int, window: int) -> list[int]:
         """Return the numbers of the windows that have matches and are answered."""
-        before = (max(self.frontier.before, _LEAST) - window) // every
-        first = np.maximum((self.matches.ts - window) // every, before) + 1
-        last = np.minimum(self.matches.ts // every, (self.frontier.now - window) // every)
-        spans = np.unique(np.stack([first, last], axis=1)[first <= last], axis=0)
-        return sorted({number for low, high in spans.tolist() for number in range(low, high + 1)})
+        least = (max(self.frontier.before, _LEAST) - window) // every + 1
+        most = (self.frontier.now - window) // every
+        return [number for number in self.matches.windows(every, window) if least <= number <= most]
 
     def _told(self, grouped: Grouped) -> list[tuple[int, GroupValues]]:
         found = self.chosen(grouped)

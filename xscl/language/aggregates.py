@@ -318,7 +318,7 @@ def variable_blocks(text: str, namespaces: Mapping[str, str]) -> tuple[int, ...]
     return tuple(variables[path.name][0] for path in ast.selected(part.select))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1 << 17)
 def known_definition(text: str, namespaces: tuple[tuple[str, str], ...]) -> Definition:
     """Return the definition of a registered text."""
     return definition_of(parse_query(text), text, dict(namespaces))
