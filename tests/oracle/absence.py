@@ -105,34 +105,41 @@ class Intake:
     terms: Mapping[str, Terms]
     ends: bool = False
     """Whether nothing comes any more."""
-    before: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
-    """Place up to which a channel had another lateness, with that lateness."""
+    before: Mapping[str, Sequence[tuple[int, int | None]]] = field(default_factory=dict)
+    """Places up to which a channel had another lateness, ascending, with that lateness."""
 
     def lateness(self, channel: str, place: int) -> int | None:
         """The lateness by which the next event behind a place is judged."""
-        until, former = self.before.get(channel, (0, None))
-        return former if place < until else self.terms.get(channel, Terms()).lateness
+        former = [lateness for until, lateness in self.before.get(channel, ()) if place < until]
+        return former[0] if former else self.terms.get(channel, Terms()).lateness
 
     def settled(self, channel: str, place: int, blocking: int | None = None) -> int:
         """The time below which the events of a channel are in, with everything up to a place; or below which its clock
         is by ``blocking``.
         """
-        terms = self.terms.get(channel, Terms())
         found = [beat.ts + 1 for at, beat in self.beats.items() if at <= place and beat.channel == channel]
+        # A change of lateness lets in nothing that was late before it.
+        for until, former in self.before.get(channel, ()):
+            if until <= place and former is not None:
+                found += self._shown(channel, until, former)
         lateness = self.lateness(channel, place)
         behind = [] if lateness is None else [lateness]
         behind += [] if blocking is None else [blocking]
-        if behind:
-            mine = terms.clock or channel
-            for doc, at in self.events.items():
-                if at <= place:
-                    if (self.terms.get(doc.channel, Terms()).clock or doc.channel) == mine:
-                        found.append(doc.ts - min(behind))
-                    if terms.idle is not None:
-                        found.append(doc.ts - terms.idle - min(behind))
+        found += self._shown(channel, place, min(behind)) if behind else []
         if self.ends and place >= FOR_EVER:
             found.append(FOR_EVER)
         return max(found, default=-FOR_EVER)
+
+    def _shown(self, channel: str, place: int, behind: int) -> Iterator[int]:
+        """Times that move the clock of a channel, up to a place, less something."""
+        terms = self.terms.get(channel, Terms())
+        mine = terms.clock or channel
+        for doc, at in self.events.items():
+            if at <= place:
+                if (self.terms.get(doc.channel, Terms()).clock or doc.channel) == mine:
+                    yield doc.ts - behind
+                if terms.idle is not None:
+                    yield doc.ts - terms.idle - behind
 
     def until(self, place: int) -> Intake:
         """What had come up to a place."""
@@ -168,7 +175,7 @@ def decided(question: Question, intake: Intake) -> set[Decided]:
     """All answers to a question that hold, each with its time and the place at which it was given first."""
     forgotten = too_late(question, intake)
     events = {doc: place for doc, place in _in_time(question, intake).items() if doc not in forgotten}
-    changes = {place for place, _ in intake.before.values()}
+    changes = {place for former in intake.before.values() for place, _ in former}
     places = sorted({*intake.events.values(), *intake.beats, *changes, *([FOR_EVER] if intake.ends else [])})
     names = selected_variables(question.wanted.select)
     killed = [set(_killed(forbidden, list(events))) for forbidden in question.forbidden]

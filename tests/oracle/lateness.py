@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 
 @dataclass(frozen=True)
@@ -49,3 +50,19 @@ def is_late(event: Arrival, arrivals: Sequence[Arrival], terms: Mapping[str, Ter
     ]
     shown, lateness = clock(event, before, terms), terms[event.channel].lateness
     return shown is not None and lateness is not None and event.ts < shown - lateness
+
+
+def settled_before(
+    event: Arrival, arrivals: Sequence[Arrival], epochs: Sequence[tuple[int, Mapping[str, Terms]]]
+) -> int | None:
+    """The time below which all was late at some change of settings before an event; None: nothing ever was.
+
+    ``epochs`` are settings, each with the place from which on they hold.
+    """
+    found = []
+    for (_, terms), (end, _) in pairwise(epochs):
+        lateness = terms[event.channel].lateness
+        shown = clock(event, [other for other in arrivals if other.place < end], terms)
+        if end <= event.place and lateness is not None and shown is not None:
+            found.append(shown - lateness)
+    return max(found, default=None)

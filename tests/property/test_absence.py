@@ -20,6 +20,8 @@ from oracle.evaluate import Doc
 import xscl
 from xscl.answers.status import batch_rows
 from xscl.base.settings import Settings
+from xscl.catalog.channels import read_channels
+from xscl.catalog.intake_order import read_last_places
 from xscl.registry.channels import set_channel
 
 if TYPE_CHECKING:
@@ -99,10 +101,8 @@ class Home:
         self.corrected = 0
         self.live: list[str] = []
         self.place = 0
-        self.former: dict[str, tuple[int, int | None]] = {}
-        """Place up to which a channel had another lateness, with that lateness."""
-        self.dropped = False
-        """Whether queries were dropped that no batch has seen yet."""
+        self.former: dict[str, list[tuple[int, int | None]]] = {}
+        """Places up to which a channel had another lateness, with that lateness."""
 
     def register(self) -> None:
         """Register the text under a new name."""
@@ -128,7 +128,8 @@ class Home:
 
     def is_settled(self) -> bool:
         """Whether something settles the times of all channels that the text names."""
-        beaten = {beat.channel for beat in self.beats.values()}
+        with self.engine.home.catalog.read() as connection:
+            beaten = {name for name, info in read_channels(connection).items() if info.heartbeat is not None}
         return all(self.terms[name].lateness is not None or name in beaten for name in self.named())
 
     def drop(self) -> None:
@@ -138,16 +139,18 @@ class Home:
         self.place += 1
         asked = self.asked[name]
         self.asked[name] = replace(asked, until=self.place)
-        self.dropped = True
 
-    def lower(self) -> None:
-        """Give a channel a lateness, or a lower one, as long as no query was dropped that may have waited for it."""
+    def change(self) -> None:
+        """Give a channel another lateness, or none."""
         name = self.choose.choice("ABC")
-        if name not in self.former and not self.dropped:
-            terms = self.terms[name]
-            self.former[name] = self.place, terms.lateness
-            self.terms[name] = replace(terms, lateness=S)
-            set_channel(self.engine.home.catalog, name, lateness="1 s")
+        terms, lateness = self.terms[name], self.choose.choice([None, S, 5 * S, 9 * S])
+        if lateness != terms.lateness:
+            self.former.setdefault(name, []).append((self.place, terms.lateness))
+            self.terms[name] = replace(terms, lateness=lateness)
+            told = "none" if lateness is None else f"{lateness // S} s"
+            set_channel(self.engine.home.catalog, name, lateness=told)
+            # A heartbeat may have taken a place.
+            self.place = self.engine.home.catalog.ask(read_last_places)[1]
 
     def take(self, number: int) -> None:
         """Take in an event or a heartbeat."""
@@ -168,7 +171,6 @@ class Home:
         if any(place == self.place for place, _ in self.former.values()):
             return  # what a new lateness settles is answered when something comes
         self.engine.run_once()
-        self.dropped = False
         intake = Intake(self.events, self.beats, self.terms, before=self.former)
         for info in self.engine.queries():
             assert info.late_for == len(too_late(self.asked[info.name], intake, self.named())), (info.name, self.text)
@@ -206,7 +208,7 @@ def play(
             elif chance < 0.08 and home.live:
                 home.drop()
             elif chance < 0.14:
-                home.lower()
+                home.change()
             else:
                 home.take(number)
             if choose.random() < often:

@@ -270,7 +270,7 @@ _RELATIONS: Mapping[str, Callable[[Needs], list[Step]]] = MappingProxyType(
     {
         "batches": _of_table(tables.BATCHES, "Batches, and what each took.", "result_path"),
         "changes": change_steps,
-        "channels": _of_table(tables.CHANNELS, "Channels."),
+        "channels": _of_table(tables.CHANNELS, "Channels.", "former"),
         "events": _events,
         "feed_clocks": _of_table(tables.FEED_CLOCKS, "Clocks and lateness of feeds in channels with lateness auto."),
         "feeds": _feeds,

@@ -92,26 +92,31 @@ class _Reader:
             return _constant(NEVER)
         clocks, before, steps = self.span.clocks, NEVER, list[_Steps]()
         known = [time for time in (self.clocks.shown(channel), clocks.published[name]) if time is not None]
-        for behind, since in self._behind(channel):
+        for behind, since, until in self._behind(channel):
             if known and since < self.span.first:
                 before = max(before, max(known) - behind)
             elif known:
                 steps.append(_step(since, max(known) - behind))
-            steps += [(np.maximum(places, since), times - behind) for places, times in self._shown(channel)]
+            for places, times in self._shown(channel):
+                held = places < until
+                steps.append((np.maximum(places[held], since), times[held] - behind))
         if beats:
             beaten = clocks.beaten[name]
             before = before if beaten is None else max(before, beaten + 1)
             steps += [_step(place, time + 1) for place, of, time in self.span.beats if of == name]
         return _growing(before, steps)
 
-    def _behind(self, channel: ChannelInfo) -> Iterator[tuple[int, int]]:
-        """Yield how far times must be behind the channel's clock, each with the place from which on that is enough."""
+    def _behind(self, channel: ChannelInfo) -> Iterator[tuple[int, int, int]]:
+        """Yield how far times must be behind the channel's clock, each with the places from and until it holds."""
         if self.behind is not None:
-            yield self.behind, 0
-        # Events up to there may be in time by another lateness.
-        since = self.span.clocks.settled[channel.name]
+            yield self.behind, 0, _NEVER_ENDS
+        # Events up to there were judged by another lateness, or by another clock.
+        since, clocks = self.span.clocks.settled[channel.name], self.span.clocks
+        for begin, end, lateness in clocks.former.get(channel.name, ()):
+            if begin <= self.span.last and end > self.span.first:
+                yield lateness, begin, end
         if channel.lateness is not None and since <= self.span.last:
-            yield channel.lateness, since
+            yield channel.lateness, since, _NEVER_ENDS
 
     def _shown(self, channel: ChannelInfo) -> Iterator[_Steps]:
         """Yield places and times that move what a channel's clock shows."""

@@ -24,6 +24,7 @@ __all__ = [
     "move_bounds",
     "note_beaten",
     "note_heartbeat",
+    "note_lateness",
     "note_newest",
     "note_processed",
     "note_published",
@@ -147,7 +148,16 @@ def remove_stream(connection: Connection, stream: int) -> None:
 
 def note_settled(connection: Connection, clock: str, place: int) -> None:
     """Note that events up to a place may have been judged by other settings of this clock's channels."""
-    connection.execute(CHANNELS.update().where(CHANNELS.c.clock == clock).values(settled=place))
+    connection.execute(CHANNELS.update().where(CHANNELS.c.clock == clock).values(settled=place, former=None))
+
+
+def note_lateness(connection: Connection, channel: str, place: int, former: int | None) -> None:
+    """Note that events up to a place were judged by another lateness."""
+    row = connection.execute(sa.select(CHANNELS.c.settled, CHANNELS.c.former).where(CHANNELS.c.name == channel)).one()
+    parts = [] if row.former is None else read_stored(CHANNELS.c.former, row.former)
+    if former is not None and place > row.settled:
+        parts.append([row.settled, place, former])
+    _update(connection, channel, settled=place, former=json.dumps(parts) if parts else None)
 
 
 def note_newest(connection: Connection, channel: str, time: int) -> None:

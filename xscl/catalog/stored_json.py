@@ -32,6 +32,7 @@ class _Kind(NamedTuple):
 
 JSON_COLUMNS: Mapping[sa.Column[Any], _Kind] = {
     CHANNELS.c.schema: _Kind(dict, (str, NoneType)),
+    CHANNELS.c.former: _Kind(list, list),
     TEMPLATES.c.blocks: _Kind(list, int),
     TEMPLATES.c.parents: _Kind(list, int),
     TEMPLATES.c.joins: _Kind(list, list),

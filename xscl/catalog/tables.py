@@ -150,6 +150,7 @@ CHANNELS = Table(
     _needed("auto", Boolean, "whether each feed has a lateness of its own", sa.false()),
     _needed("clock", String),
     _count("settled", "place up to which events may have been judged by another lateness, clock or idle time"),
+    Column("former", Text, comment="lateness of before: JSON lists of two places, from and until, and microseconds"),
     Column("newest", BigInteger, comment="greatest event time of what was taken in; NULL: nothing was"),
     Column("processed", BigInteger, comment="that of processed events; NULL: none, or not known"),
     Column("published", BigInteger, comment="greatest event time of what queries published to it; NULL: not known"),

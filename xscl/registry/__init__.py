@@ -15,4 +15,6 @@
 * ``registrations``: Registrations of one transaction: texts checked, with notes on them, and names, channels and
   cycles refused
 * ``registry``: Registration: texts to rows of the catalogue
+* ``settled_times``: A change of a channel's lateness, clock or idle time has a place of the intake order: that of a
+  heartbeat
 """

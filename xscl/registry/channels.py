@@ -14,6 +14,7 @@ from xscl.base.types import MAX_NAME, is_name, require_name, with_fields
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import (
     add_stream,
+    note_lateness,
     note_settled,
     put_channel,
     read_channels,
@@ -36,6 +37,7 @@ from xscl.registry.memory import Memory
 from xscl.registry.publish_graph import is_published
 from xscl.registry.query_list import reads
 from xscl.registry.recompile import refresh
+from xscl.registry.settled_times import keep_settled
 
 __all__ = ["NEW_CHANNEL", "ChannelOptions", "add_channel", "drop_channel", "set_channel"]
 
@@ -107,7 +109,8 @@ def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
     """
     options = with_fields(options, given)
     with catalog.begin() as connection:
-        channel = read_channels(connection).get(name)
+        before = read_channels(connection)
+        channel = before.get(name)
         stream = read_streams(connection).get(name)
         if stream is not None:
             if options.source is None or options != ChannelOptions(source=options.source):
@@ -143,8 +146,13 @@ def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
         if channel.auto and not changed.auto:
             forget_feed_clocks(connection, name)
         if (changed.lateness, changed.clock, changed.idle) != (channel.lateness, channel.clock, channel.idle):
+            keep_settled(connection, before)
             # Events up to here were judged by other settings, which join state waits for.
-            note_settled(connection, changed.clock, next_place(connection) - 1)
+            last = next_place(connection) - 1
+            if (changed.clock, changed.idle) == (channel.clock, channel.idle):
+                note_lateness(connection, name, last, channel.lateness)
+            else:
+                note_settled(connection, changed.clock, last)
 
 
 def drop_channel(catalog: Catalog, name: str) -> None:

@@ -24,6 +24,7 @@ from xscl.catalog.clocks import Clocks
 from xscl.catalog.prepared import prepared
 from xscl.catalog.queries import read_feeders
 from xscl.catalog.records import ChannelInfo
+from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import CHANNELS
 from xscl.store.home import Home
 from xscl.store.parquet import read_columns
@@ -54,6 +55,8 @@ class ChannelClocks:
     settled: Mapping[str, int]
     """Place from which on all events were judged by the channel's lateness of now."""
 
+    former: Mapping[str, Sequence[tuple[int, int, int]]] = field(default_factory=dict)
+    """Lateness of before that, each with the places from which and until which it held."""
     feeders: Mapping[str, Collection[frozenset[str]]] = field(default_factory=dict)
     """Channels that each live query reads which publishes, by the channel that it publishes to."""
 
@@ -98,13 +101,15 @@ def channel_clocks(home: Home, connection: Connection) -> ChannelClocks:
         {row.name: row.published for row in rows},
         {row.name: row.beaten for row in rows},
         {row.name: row.settled for row in rows},
+        {row.name: read_stored(CHANNELS.c.former, row.former) for row in rows if row.former is not None},
         read_feeders(connection),
     )
 
 
 @prepared
 def _times() -> sa.Select[Any]:
-    return sa.select(CHANNELS.c.name, CHANNELS.c.processed, CHANNELS.c.published, CHANNELS.c.beaten, CHANNELS.c.settled)
+    names = "name", "processed", "published", "beaten", "settled", "former"
+    return sa.select(*(CHANNELS.c[name] for name in names))
 
 
 def event_times(paths: Sequence[str], first: int, last: int) -> EventTimes:

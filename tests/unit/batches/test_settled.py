@@ -9,6 +9,7 @@ import pytest
 from absences import Found, answers
 
 import xscl
+from xscl.catalog.tables import LATE
 from xscl.engine import Engine
 from xscl.registry.channels import set_channel
 
@@ -68,3 +69,31 @@ def by_runs(engine: Engine) -> Found:
     """What the query says after another batch."""
     engine.run_once()
     return answers(engine, "q")
+
+
+@pytest.mark.parametrize("after", ["1h", "none"])
+def test_a_raised_lateness_has_a_place(tmp_path: Path, after: str) -> None:
+    """Answers of then stay, for whoever was there, and no event is let in that batches may have done with."""
+    found = []
+    for cuts in ((), (2,), (1, 2, 3), (1, 2, 3, 4, 5)):
+        with xscl.connect(home=tmp_path / "-".join(map(str, ("home", *cuts)))) as engine:
+            engine.add_channel("paid", lateness="5s")
+            engine.register("order->x[./k->a] NOT FOLLOWED BY {a = b, 10} paid[./k->b]", name="q")
+            engine.register("order->x[./k->a] NOT FOLLOWED BY {a = b, 10} paid[./k->b]", name="gone")
+            engine.ingest([event("order", 1000)])
+            cut(engine, 1, cuts)
+            engine.ingest([event("paid", 1020, "2")])  # settles the first order
+            cut(engine, 2, cuts)
+            engine.drop("gone")
+            cut(engine, 3, cuts)
+            set_channel(engine.home.catalog, "paid", lateness=after)
+            cut(engine, 4, cuts)
+            report = engine.ingest([event("paid", 1005), event("order", 1012, "3"), event("paid", 1016, "3")])
+            assert (report.taken, report.late) == (3, 1)
+            engine.heartbeat("paid", 1_030_000_000)
+            cut(engine, 5, cuts)
+            engine.run_once()
+            by_query = {name: answers(engine, name) for name in ("q", "gone")}
+            assert by_query == {name: [(["order1000"], 1_010_000_000)] for name in ("q", "gone")}
+            found.append([(row["id"], row["message"]) for row in engine.home.catalog.rows(LATE)])
+    assert found == [[("paid1005", "not behind the heartbeat of 1970-01-01T00:16:54.999999Z")]] * 4

@@ -374,7 +374,7 @@ def test_events_judged_by_other_settings_are_waited_for(home: Home) -> None:
         empty = REACH_SCHEMA.empty_table()
         marks = [
             changed(home, state_of(home), batch=1, last=last, reach=empty, newest={"S": 5 * 10**9}, fresh=())
-            for last in (1, 2)
+            for last in (2, 3)
         ]
         assert [change.after.watermarks["S"] for change in marks] == [None, 4999 * 10**6]
         # Another channel of the clock had its events judged before this one joined it.
@@ -480,7 +480,7 @@ def test_a_new_idle_time_waits_for_what_was_judged_by_another(home: Home) -> Non
             changed(
                 home, state_of(home), batch=1, last=last, reach=empty, newest={"S": 5 * 10**6, "U": 10**8}, fresh=()
             )
-            for last in (2, 3)
+            for last in (3, 4)
         ]
         assert [change.after.watermarks["S"] for change in marks] == [None, 90 * 10**6]
         assert marks[1].after.watermarks["T"] is not None, "its own settings are as they were"
