@@ -60,9 +60,10 @@ def settled_before(
     ``epochs`` are settings, each with the place from which on they hold.
     """
     found = []
-    for (_, terms), (end, _) in pairwise(epochs):
-        lateness = terms[event.channel].lateness
-        shown = clock(event, [other for other in arrivals if other.place < end], terms)
-        if end <= event.place and lateness is not None and shown is not None:
-            found.append(shown - lateness)
+    for (_, old), (end, new) in pairwise(epochs):
+        before = [other for other in arrivals if other.place < end]
+        for terms in (old, new) if end <= event.place else ():
+            shown, lateness = clock(event, before, terms), terms[event.channel].lateness
+            if lateness is not None and shown is not None:
+                found.append(shown - lateness)
     return max(found, default=None)

@@ -23,7 +23,8 @@ from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.docids import PUBLISHED, place_of
 from xscl.base.durations import parse_duration
 from xscl.base.types import Event, format_time
-from xscl.catalog.channels import read_channels
+from xscl.catalog.channels import read_channels, read_newest
+from xscl.catalog.clocks import Clocks
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import INTAKE_FILES, LATE
@@ -225,7 +226,15 @@ def test_a_clock_shows_the_times_of_the_channels_that_it_has(tmp_path: Path) -> 
     take = Intake(home).take
     assert take([Event("S", "1", 100, xml="<a/>"), Event("T", "2", 99, xml="<a/>")]).late == 0
     set_channel(home.catalog, "S", clock="S")
-    assert take([Event("T", "3", 98, xml="<a/>")]).late == 0, "by 99"
+    assert take([Event("T", "3", 98, xml="<a/>")]).late == 1, "settled up to 99 by the clock of before"
+    (late,) = home.catalog.rows(LATE)
+    assert late["message"] == "not behind the heartbeat of 1970-01-01T00:01:38.999999Z"
+    assert (
+        Clocks(home.catalog.ask(read_channels).values(), home.catalog.ask(read_newest)).own(
+            home.catalog.ask(read_channels)["T"]
+        )
+        == 99 * S
+    )
     set_channel(home.catalog, "T", clock="S")
     assert take([Event("T", "4", 98.5, xml="<a/>")]).late == 1, "by 100 again"
     home.catalog.close()
