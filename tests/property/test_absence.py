@@ -168,8 +168,6 @@ class Home:
 
     def run(self) -> None:
         """Process what came, and compare what each query tells of it with what has changed."""
-        if any(place == self.place for place, _ in self.former.values()):
-            return  # what a new lateness settles is answered when something comes
         self.engine.run_once()
         intake = Intake(self.events, self.beats, self.terms, before=self.former)
         for info in self.engine.queries():
