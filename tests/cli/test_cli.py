@@ -623,7 +623,7 @@ def test_listings_have_formats(home: Run) -> None:
     home("query", "add", "Q", FOLLOWS)
     assert (
         home("query", "list", "--format", "csv").out.splitlines()[0]
-        == "query,owner,template,group,place,state,suspended_from,reason,text"
+        == "query,owner,template,group,place,state,suspended_from,reason,level,late_for,text"
     )
     assert json.loads(home("query", "list", "--format", "ndjson").out)["query"] == "Q"
     assert home("query", "list", "--format", "table").out.startswith("query")

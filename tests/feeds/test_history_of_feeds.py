@@ -30,8 +30,8 @@ def lines(matches: Iterable[Match]) -> list[str]:
 
 
 def load(engine: Engine) -> None:
-    # A query about absence sees nothing from before its registration.
-    assert [outcome.name for outcome in engine.load(SCRIPT) if not outcome.ok] == ["no_follow_up"]
+    # Queries about absence, and windows, see nothing from before their registration.
+    assert {outcome.name for outcome in engine.load(SCRIPT) if not outcome.ok} == {"no_follow_up", "trending"}
     for name in OF_ROWS:
         engine.drop(name)
 
