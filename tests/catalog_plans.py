@@ -58,7 +58,7 @@ ON_POSTGRES: Mapping[str, str] = {
     r"EXISTS \(SELECT \* FROM intake_files WHERE intake_files\.last > ": "ends at the first file that is not processed",
     r"FROM batches WHERE batches\.matches > ": "a listing reads all results, and so the names of their folders",
     r"FROM parts WHERE parts\.gid > ": "a new process learns the parts of all groups, later ones those of new groups",
-    r"FROM parts WHERE parts\.part IN \(SELECT CAST": "it expects a hundred numbers, and of 20,000 rows rather reads all",
+    r"FROM parts WHERE parts\.part IN \(SELECT CAST": "for a hundred expected numbers it reads so few rows",
     r"FROM late WHERE late\.channel = .* ORDER BY late\.number LIMIT": "a page of a listing",
 }
 """Those that PostgreSQL reads whole besides."""
