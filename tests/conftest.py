@@ -23,10 +23,9 @@ settings.register_profile("xscl", max_examples=examples(40), deadline=None)
 settings.load_profile("xscl")
 
 _SESSION_CONF = {
-    # Tests have few rows: one task does a shuffle's work, and rows are sooner done than anything is compiled for them.
+    # Tests have few rows: one task does a shuffle's work, and rows are sooner done than whole stages are compiled.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """Settings of the shared session, but for ``make test-all``, where it has those that users have."""
 

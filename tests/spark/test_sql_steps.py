@@ -18,6 +18,7 @@ from xscl.answers.sql_steps import Needs, Step, with_statement
 from xscl.base.types import Event
 from xscl.catalog.tables import CHANNELS
 from xscl.engine import Engine, connect
+from xscl.registry.feed_lateness import set_feed_lateness
 from xscl.store.event_spans import EVERYTHING, Events
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Ite
         for channel, ts in (("A", 1), ("B", 20), ("B", 5)):  # the last takes back the answer that the second settled
             engine.ingest([Event(channel, f"{channel}{ts}", ts, xml="<e><k>1</k></e>")])
             engine.run_once()
+        engine.retract("A", "A1")
+        engine.add_channel("listed", lateness="auto")
+        set_feed_lateness(engine.home.catalog, "listed", {"f": 2_000_000})
         with engine.home.catalog.begin() as connection:
             connection.execute(CHANNELS.update().where(CHANNELS.c.name == "S").values(kept_from=2_000_000))
         yield engine
