@@ -172,6 +172,8 @@ class Poll:
     """``feeds.number``."""
     values: Mapping[str, object]
     """Values by columns of ``feeds``: validators, times, counters."""
+    address: str = ""
+    """Address of the answer, behind all redirects."""
 
 
 @dataclass(frozen=True, slots=True)

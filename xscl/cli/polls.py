@@ -57,6 +57,8 @@ def report_poll(report: PollReport, *, only_news: bool = False) -> None:
     """Say what a pass did; with ``only_news`` nothing where nothing was due."""
     for url, problem in report.problems:
         complain(problem if url in problem else f"{url}: {problem}")
+    for note in report.notes:
+        say(f"note: {note}")
     if only_news and not report.feeds:
         return
     statuses = ", ".join(f"{count} × {status}" for status, count in sorted(report.statuses.items()))

@@ -25,6 +25,9 @@ from xscl.store.event_content import document_digest, stored_documents
 
 __all__ = ["CheckedFeed", "check_feed", "events_of", "keep_documents", "take_feed"]
 
+_SHOWN = 200
+"""Characters of an identity that are told."""
+
 
 @dataclass(frozen=True, slots=True)
 class CheckedEntry:
@@ -82,6 +85,7 @@ def take_feed(
         checked: its entries, where a task has checked their documents.
     """
     state = states.of(document)
+    strange = state.is_strange(chunk.connection, document)
     document, checked = without_withdrawn(document, checked)
     keys = None if checked is None else tuple(entry.keys for entry in checked)
     found = identify(state.memory, document.entries, document.channel, keys)
@@ -96,16 +100,28 @@ def take_feed(
             made = in_fresh_dictionary(_check_entries, document, wanted, found, state.identity, limits)
         else:
             made = _events_of_checked(document, checked, wanted, found, state.identity)
+        chunk.feeds.still = strange
         outcomes = iter(take_events(chunk, [event for events in made for event in events]))
+        chunk.feeds.still = False
         for n, events in zip(wanted, made, strict=True):
             of_entry = [next(outcomes) for _ in events]
             has[n] = of_entry[0] != "rejected"
             state.count(of_entry)
     state.memory = remember(found, document.entries, has)
-    take_withdrawals(chunk, state, document)
+    if not strange:
+        take_withdrawals(chunk, state, document)
+    elif document.withdrawn:
+        chunk.report.note_input(_told_strange(state.identity, document))
     state.note(document)
     if document.flaw is not None:
         chunk.report.note_flaw(f"{document.source}: {document.flaw}")
+
+
+def _told_strange(identity: str, document: FeedDocument) -> str:
+    """Say that the withdrawals of a feed are not taken."""
+    count = f"{len(document.withdrawn):,} withdrawal{'s' if len(document.withdrawn) > 1 else ''}"
+    shown = identity if len(identity) <= _SHOWN else f"{identity[:_SHOWN]}…"
+    return f"{document.source}: {count} not taken, as {shown!r} is a feed of another host"
 
 
 def events_of(document: FeedDocument, numbers: Sequence[int] | None = None) -> int:

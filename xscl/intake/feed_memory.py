@@ -16,11 +16,14 @@ from sqlalchemy.engine import Connection
 from xscl.catalog.feeds import add_feed_row, merge_feed, update_feed
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import FEEDS
+from xscl.ingest.fetch_policy import host_key
 from xscl.ingest.identity import Memory, Policy, memory_json, read_memory
 from xscl.ingest.records import FeedDocument
 from xscl.intake.report import Outcome
 
 __all__ = ["FeedState", "FeedStates"]
+
+_COLUMNS = ("number", "identity", "url", "policy", "reason", "memory")
 
 
 @dataclass(slots=True)
@@ -35,6 +38,8 @@ class FeedState:
     """``feeds.number``."""
     identity: str
     memory: Memory
+    url: str | None = None
+    """Address at which it is subscribed; None: it was only read from files."""
     subscriptions: dict[int, dict[str, object]] = field(default_factory=dict)
     """Values that polls leave in the rows they were made for, by number."""
     values: dict[str, object] = field(default_factory=dict)
@@ -43,6 +48,23 @@ class FeedState:
     items: int = 0
     versions: int = 0
     rejected: int = 0
+
+    def is_strange(self, connection: Connection, document: FeedDocument) -> bool:
+        """Tell whether a document was fetched from another host than that of the feed which it says it is.
+
+        Such a feed may bring items to this one, but withdraws none and moves no clock.
+        """
+        poll = document.poll
+        if poll is None:
+            return False  # whoever gives a file says what feed it is of
+        host = _host(poll.address or document.feed.address)
+        if host is not None and host == _host(self.identity):
+            return False
+        if poll.subscription == self.number or (host is not None and host == _host(self.url or "")):
+            # Another subscription may be the feed that this one only said it was, and said so first.
+            true = FEEDS.c.url == self.identity, FEEDS.c.number != self.number
+            return connection.execute(sa.select(FEEDS.c.number).where(*true)).first() is not None
+        return True
 
     def note(self, document: FeedDocument) -> None:
         """Count a document, and take over what it says of its feed and what its poll leaves."""
@@ -100,7 +122,7 @@ class FeedStates:
 
 def _feed_state(connection: Connection, document: FeedDocument, now: int) -> FeedState:
     """Return the feed of a document; a feed that was never read gets its row."""
-    columns: tuple[Any, ...] = (FEEDS.c.number, FEEDS.c.identity, FEEDS.c.policy, FEEDS.c.reason, FEEDS.c.memory)
+    columns: tuple[Any, ...] = tuple(FEEDS.c[name] for name in _COLUMNS)
     by_identity = sa.select(*columns).where(FEEDS.c.identity == document.feed.identity)
     row: sa.Row[Any] | None = None
     if document.poll is not None:
@@ -120,7 +142,7 @@ def _feed_state(connection: Connection, document: FeedDocument, now: int) -> Fee
         if row.memory
         else Memory(policy, row.reason)
     )
-    return FeedState(row.number, row.identity or document.feed.identity, memory)
+    return FeedState(row.number, row.identity or document.feed.identity, memory, row.url)
 
 
 def _first_read(connection: Connection, number: int, identity: str, by_identity: sa.Select[Any]) -> sa.Row[Any] | None:
@@ -128,11 +150,20 @@ def _first_read(connection: Connection, number: int, identity: str, by_identity:
 
     A row that was only read from files becomes part of the subscription.
     """
-    other = connection.execute(by_identity.add_columns(FEEDS.c.url)).first()
+    other = connection.execute(by_identity).first()
     if other is not None and other.url is not None:
         return other  # the same feed at two addresses: one memory
     merge_feed(connection, number, identity, None if other is None else other.number)
     return connection.execute(by_identity).first()
+
+
+def _host(text: str) -> str | None:
+    """Return the host of an address, or of the home page that an identity begins with."""
+    address = text.partition(" ")[0]
+    try:
+        return host_key(address) if "://" in address else None
+    except ValueError:
+        return None
 
 
 def _write(connection: Connection, state: FeedState) -> None:

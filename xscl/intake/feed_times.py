@@ -21,6 +21,8 @@ class FeedTimes:
         self._connection = connection
         self._channels: dict[str, dict[str, FeedClock]] = {}
         self._moved: dict[str, dict[str, FeedClock]] = {}
+        self.still = False
+        """Whether items move no clock now: they come from a stranger to their feed."""
 
     def _of(self, channel: ChannelInfo) -> dict[str, FeedClock]:
         if (found := self._channels.get(channel.name)) is None:
@@ -40,7 +42,7 @@ class FeedTimes:
         if clock is None:
             return None
         shown = clock.shown(greatest, channel.idle)
-        if clock.newest is None or ts > clock.newest:
+        if not self.still and (clock.newest is None or ts > clock.newest):
             clock.newest = ts
             self._moved.setdefault(channel.name, {})[feed] = clock
         return shown if shown is not None and ts < shown - clock.lateness else None

@@ -107,6 +107,8 @@ class PollReport:
     seconds: float = 0.0
     problems: list[tuple[str, str]] = field(default_factory=list)
     """(address, what was wrong) of feeds that brought nothing they should have."""
+    notes: list[str] = field(default_factory=list)
+    """Notes on feeds that were taken."""
 
 
 def poll(
@@ -305,7 +307,7 @@ class _Pass:
         hints = feed.subscription.hints if read is None else read.hints
         values = after_success(feed.subscription, fetched.answer, hints, self.clock.now(), self.chance())
         values |= {"hints": hints_json(hints), **_counted(feed, fetched)}
-        document = None if read is None else replace(read.document, poll=Poll(feed.number, values))
+        document = None if read is None else replace(read.document, poll=Poll(feed.number, values, fetched.url))
         return _Decided(feed, fetched, values, document, lasting_move(feed.subscription, fetched.answer))
 
     def _failed(self, feed: DueFeed, fetched: Fetched, problem: XsclError) -> _Decided:
@@ -333,6 +335,7 @@ class _Pass:
         self.report.events += taken.taken
         self.report.versions += taken.versions
         self.report.rejected += taken.rejected
+        self.report.notes += taken.notes
         step("poll.taken")
         with self.home.catalog.begin() as connection:
             self.hosts.save(connection)

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 import xscl
+from xscl.catalog.channels import read_channels
+from xscl.catalog.feed_clocks import FeedClock, put_feed_clocks
+from xscl.catalog.feeds import add_feed_row
+from xscl.catalog.tables import FEEDS
 from xscl.engine import Engine
 from xscl.ingest.feed_bytes import read_feed
+from xscl.ingest.records import Poll
+from xscl.intake.feed_times import FeedTimes
 from xscl.intake.intake import IntakeReport
 from xscl.intake.withdrawals import without_withdrawn
 
@@ -80,6 +88,42 @@ def test_a_feed_withdraws_its_own_entries_only(engine: Engine) -> None:
     assert len(held(engine)) == 2
     poll(engine, deleted("a", 2), feed="two")
     assert held(engine) == ["a"]
+
+
+def fetched(engine: Engine, subscription: int, address: str, *parts: str) -> IntakeReport:
+    """Take a feed as it was fetched, which says that it is http://good.org/f."""
+    head = HEAD.format(feed="good") + '<link rel="self" href="http://good.org/f"/>'
+    document = read_feed((head + "".join(parts) + "</feed>").encode(), source=address)
+    assert document is not None
+    return engine.ingest([replace(document, poll=Poll(subscription, {}, address))])
+
+
+@pytest.mark.parametrize("first", ["good.org", "evil.org"])
+def test_a_feed_that_says_it_is_another_withdraws_nothing(engine: Engine, first: str) -> None:
+    good, evil, mirror = "http://good.org/f", "http://evil.org/f", "http://good.org/g"
+    with engine.home.catalog.begin() as connection:
+        for url in sorted((good, evil), key=lambda url: first not in url) + [mirror]:
+            add_feed_row(connection, {"url": url, "channel": "items", "added": 1, "status": "active"})
+        number = {row.url: row.number for row in connection.execute(sa.select(FEEDS))}
+    fetched(engine, 1, f"http://{first}/f", entry("n"), entry("m"))
+    report = fetched(engine, number[evil], evil, deleted("n", 9), deleted("m", 9))
+    assert report.removed == 0
+    assert report.notes == [f"{evil}: 2 withdrawals not taken, as 'http://good.org/f' is a feed of another host"]
+    assert fetched(engine, number[mirror], mirror, deleted("m", 9)).removed == 2
+    assert fetched(engine, number[good], good, deleted("n", 9)).removed == 2
+
+
+def test_a_feed_that_says_it_is_another_moves_no_clock(engine: Engine) -> None:
+    engine.add_channel("slow", lateness="auto")
+    with engine.home.catalog.begin() as connection:
+        put_feed_clocks(connection, "slow", [FeedClock("http://good.org/f", 0, 5)])
+        channel = read_channels(connection)["slow"]
+        times = FeedTimes(connection)
+        times.still = True
+        assert times.late_by(channel, "http://good.org/f", 90, None) is None
+        times.still = False
+        assert times.late_by(channel, "http://good.org/f", 7, None) is None
+        assert times.late_by(channel, "http://good.org/f", 6, None) == 7
 
 
 def test_withdrawals_without_an_id_or_a_time_are_none() -> None:
