@@ -170,7 +170,7 @@ class _Hopping(_Windows):
         """Return the numbers of the windows that have matches and are answered."""
         least = (max(self.frontier.before, _LEAST) - window) // every + 1
         most = (self.frontier.now - window) // every
-        return [number for number in self.matches.windows(every, window) if least <= number <= most]
+        return self.matches.windows(every, window, least, most)
 
     def _told(self, grouped: Grouped) -> list[tuple[int, GroupValues]]:
         found = self.chosen(grouped)

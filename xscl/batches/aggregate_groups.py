@@ -32,7 +32,7 @@ class Matches:
         self._dictionaries: list[pa.DictionaryArray] | None = None
         self._columns: dict[Term, Column] = {}
         self._groupings: dict[tuple[Term, ...], Grouping] = {}
-        self._windows: dict[tuple[int, int], list[int]] = {}
+        self._windows: dict[tuple[int, int, int, int], list[int]] = {}
         self._seen_by: dict[tuple[int, ...], Int64s] = {}
 
     def name(self, row: int) -> str:
@@ -55,19 +55,19 @@ class Matches:
             self._groupings[operands] = Grouping(self, [self.column(term) for term in operands])
         return self._groupings[operands]
 
-    def windows(self, every: int, window: int) -> list[int]:
-        """Return the numbers of the windows that have matches, ascending."""
-        if (every, window) not in self._windows:
-            first, last = (self.ts - window) // every + 1, self.ts // every
-            # Both ascend with the times.
-            differs = np.append(True, (first[1:] != first[:-1]) | (last[1:] != last[:-1]))
-            found = {
-                number
-                for low, high in zip(first[differs].tolist(), last[differs].tolist(), strict=True)
-                for number in range(low, high + 1)
-            }
-            self._windows[every, window] = sorted(found)
-        return self._windows[every, window]
+    def windows(self, every: int, window: int, least: int, most: int) -> list[int]:
+        """Return the numbers of the windows that have matches, from one number to another, ascending."""
+        asked = every, window, least, most
+        if asked not in self._windows:
+            first = np.maximum((self.ts - window) // every + 1, least)
+            last = np.minimum(self.ts // every, most)
+            # Both ascend with the times, so each match adds what is behind the windows of those before.
+            differs = np.append(True, (first[1:] != first[:-1]) | (last[1:] != last[:-1]))[: len(first)]
+            found: list[int] = []
+            for low, high in zip(first[differs].tolist(), last[differs].tolist(), strict=True):
+                found += range(max(low, found[-1] + 1) if found else low, high + 1)
+            self._windows[asked] = found
+        return self._windows[asked]
 
     def seen_by(self, sees: tuple[int, ...]) -> Int64s:
         """Return how many of some places each match is behind."""

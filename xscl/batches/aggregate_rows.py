@@ -115,7 +115,7 @@ def rows_of(
         home: has the documents.
         part: the group that found them.
         found: the matches.
-        channels: the channels by name.
+        channels: the channels by name; one that a query has just published to is not among them.
         on_time: late events that count as in time.
         tables: documents that no file has yet.
     """
@@ -170,7 +170,10 @@ def _texts(events: pa.Table, at: Any, nodes: Any, channels: Mapping[str, Channel
     for place, node in which.tolist():
         wanted.setdefault(place, []).append(node)
     rows = events.select(["channel", "content", "cells"]).take(pa.array(list(wanted), pa.int64())).to_pylist()
-    documents = [event_document(row["content"], row["cells"], channels[row["channel"]]) for row in rows]
+    documents = [
+        event_document(row["content"], row["cells"], channels.get(row["channel"]) or ChannelInfo.new(row["channel"]))
+        for row in rows
+    ]
     values = in_fresh_dictionary(_values, documents, list(wanted.values()))
     texts = pa.array(values, pa.string()).take(pa.array(flat.reshape(-1)))
     return pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * width), texts)

@@ -213,7 +213,8 @@ class Numbers:
     def compared(self, op: str, other: Fraction) -> Bools:
         """Tell which satisfy a comparison."""
         left, right = self.numerators, self.denominators
-        greatest = max(_size(left) * other.denominator, _size(right) * abs(other.numerator))
+        # A number of many digits is no number of 64 bits itself, though all that it is multiplied by is 0.
+        greatest = max(max(1, _size(left)) * other.denominator, max(1, _size(right)) * abs(other.numerator))
         if greatest >= _SMALL:
             left, right = left.astype(object), right.astype(object)
         found = np.asarray(_compare(left * other.denominator, op, right * other.numerator), dtype=np.bool_)
