@@ -24,16 +24,21 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
+from xscl.base.types import FIRST_TIME, to_micros
 from xscl.base.values import canonical_url, digest_text
+from xscl.ingest.dates import parse_date
 from xscl.ingest.records import Entry
 
 __all__ = [
+    "BEFORE_ALL",
     "EMPTY",
     "MAX_ITEMS",
     "Identified",
     "Keys",
     "Memory",
     "Policy",
+    "changed_at",
+    "changes_of",
     "entry_keys",
     "identify",
     "ids_of_guids",
@@ -49,6 +54,8 @@ MAX_ITEMS = 5_000
 _MAX_CHARACTERS = 1_000_000
 """Number of ids that are remembered."""
 _MAX_APART = 1_000
+BEFORE_ALL = FIRST_TIME - 1
+"""A time before all times of withdrawals."""
 _WAYS: Mapping[str, tuple[str, ...]] = {
     "guid": ("guid", "link", "content"),
     "link": ("link", "content", "guid"),
@@ -75,6 +82,8 @@ class Known:
     keys: Keys
     body: str
     """Digest of its last version without its guid; empty where it is not known that the memory's channel has that."""
+    changed: int = BEFORE_ALL
+    """Latest time of a last change that its entries state, microseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +162,8 @@ def remember(found: Identified, entries: Sequence[Entry], taken: Iterable[bool])
             # A poll that leaves a guid or link out takes nothing from what is known.
             key = key._replace(guid=key.guid or before.keys.guid, link=key.link or before.keys.link)
         if has:
-            items[id_] = Known(id_, key, entry.body[:16])
+            changed = changed_at(entry)
+            items[id_] = Known(id_, key, entry.body[:16], max(changed, before.changed) if before else changed)
         elif before is not None:
             items[id_] = before
     kept: list[Known] = []
@@ -170,6 +180,18 @@ def ids_of_guids(memory: Memory, guids: Iterable[str]) -> dict[str, str]:
     """Return the ids of the items that have some guids, or had them in polls that are remembered."""
     known = {item.keys.guid: item.id for item in memory.items}
     return {guid: known.get(_key("guid", guid), guid) for guid in guids}
+
+
+def changed_at(entry: Entry) -> int:
+    """Return the time of an entry's last change; ``BEFORE_ALL`` for one without a time."""
+    found = parse_date(entry.updated or entry.published or "")
+    return BEFORE_ALL if found is None else to_micros(found)
+
+
+def changes_of(memory: Memory, ids: Iterable[str]) -> dict[str, int]:
+    """Return the times of the last changes of some items that are remembered."""
+    known = {item.id: item.changed for item in memory.items}
+    return {id_: known[id_] for id_ in ids if id_ in known}
 
 
 class _Index:
@@ -329,7 +351,7 @@ def _link_key(link: str | None) -> str:
 
 def memory_json(memory: Memory) -> str:
     """Return the memory as it is stored, without policy and reason."""
-    items = [[item.id, *item.keys, item.body] for item in memory.items]
+    items = [[item.id, *item.keys, item.body, item.changed] for item in memory.items]
     return json.dumps(
         {"channel": memory.channel, "changed": memory.changed, "apart": memory.apart, "items": items},
         ensure_ascii=False,
@@ -346,5 +368,5 @@ def read_memory(text: str | None, policy: Policy, reason: str | None) -> Memory:
     if not text:
         return Memory(policy, reason)
     stored = json.loads(text)
-    items = tuple(Known(item[0], Keys(*item[1:5]), item[5]) for item in stored["items"])
+    items = tuple(Known(item[0], Keys(*item[1:5]), *item[5:]) for item in stored["items"])
     return Memory(policy, reason, stored["channel"], stored["changed"], tuple(stored["apart"]), items)

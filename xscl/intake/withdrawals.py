@@ -1,7 +1,8 @@
 """Entries that their feeds withdraw: the items that they have become are removed (RFC 6721, ``deleted-entry``).
 
 A feed repeats a withdrawal for some time.  So one that was taken is known again by its time, and a version of the item
-that came behind it stays.  An entry that only leaves the feed is not withdrawn.
+that came behind it stays, as does an item whose entry states a later change.  An entry that only leaves the feed is
+not withdrawn.
 """
 
 from __future__ import annotations
@@ -14,14 +15,12 @@ from typing import TypeVar
 import sqlalchemy as sa
 
 from xscl.base.docids import PUBLISHED
-from xscl.base.types import FIRST_TIME, to_micros
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import RAW
 from xscl.catalog.removals import last_stated
 from xscl.catalog.tables import EVENT_IDS, in_parts
-from xscl.ingest.dates import parse_date
-from xscl.ingest.identity import ids_of_guids
-from xscl.ingest.records import Entry, FeedDocument
+from xscl.ingest.identity import BEFORE_ALL, changed_at, changes_of, ids_of_guids
+from xscl.ingest.records import FeedDocument
 from xscl.intake.feed_memory import FeedState
 from xscl.intake.removals import RemovedEvent, remove
 from xscl.intake.transaction import Chunk
@@ -43,18 +42,12 @@ def without_withdrawn(document: FeedDocument, checked: Sequence[T] | None) -> tu
     when: dict[str, int] = {}
     for each in document.withdrawn:
         when[each.guid] = max(each.when, when.get(each.guid, each.when))
-    newer = {entry.guid for entry in document.entries if entry.guid in when and _time(entry) > when[entry.guid]}
+    newer = {entry.guid for entry in document.entries if entry.guid in when and changed_at(entry) > when[entry.guid]}
     stays = [entry.guid not in when or entry.guid in newer for entry in document.entries]
     # Of several withdrawals of an entry the last one counts.
     last = {each.guid: each for each in document.withdrawn if each.when == when[each.guid] and each.guid not in newer}
     left = replace(document, entries=tuple(compress(document.entries, stays)), withdrawn=tuple(last.values()))
     return left, None if checked is None else list(compress(checked, stays))
-
-
-def _time(entry: Entry) -> int:
-    """Return the time of an entry's last change; one without a time is older than any withdrawal."""
-    found = parse_date(entry.updated or entry.published or "")
-    return FIRST_TIME - 1 if found is None else to_micros(found)
 
 
 def take_withdrawals(chunk: Chunk, state: FeedState, document: FeedDocument) -> None:
@@ -63,7 +56,11 @@ def take_withdrawals(chunk: Chunk, state: FeedState, document: FeedDocument) -> 
         return
     chunk.write_ids()
     ids = ids_of_guids(state.memory, [each.guid for each in document.withdrawn])
-    when = {ids[each.guid]: each.when for each in document.withdrawn}
+    changed = changes_of(state.memory, ids.values())
+    # An entry that changed behind its withdrawal stays, also where the feed no longer shows it.
+    when = {
+        id_: each.when for each in document.withdrawn if changed.get(id_ := ids[each.guid], BEFORE_ALL) <= each.when
+    }
     for name in (document.channel, document.channel + RAW):
         for channel, id_, events in _versions(chunk, name, state.identity, list(when)):
             if last_stated(chunk.connection, [event.docid for event in events]) < when[id_]:

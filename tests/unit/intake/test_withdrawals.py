@@ -13,7 +13,8 @@ import xscl
 from xscl.catalog.channels import read_channels
 from xscl.catalog.feed_clocks import FeedClock, put_feed_clocks
 from xscl.catalog.feeds import add_feed_row
-from xscl.catalog.tables import FEEDS
+from xscl.catalog.removals import trim_removals
+from xscl.catalog.tables import FEEDS, NEVER
 from xscl.engine import Engine
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.records import Poll
@@ -80,6 +81,24 @@ def test_a_newer_version_stays_though_the_old_withdrawal_is_repeated(engine: Eng
     # The version has left the feed, and the withdrawal has not.
     assert (poll(engine, deleted("a", 2)).removed, held(engine)) == (0, ["a#2"])
     assert (poll(engine, deleted("a", 2), deleted("a", 6)).removed, held(engine)) == (2, [])
+
+
+def test_an_item_that_changed_behind_its_withdrawal_stays(engine: Engine) -> None:
+    assert poll(engine, entry("z", 5), deleted("z", 2), entry("y", 5)).taken == 4
+    # Both entries have left the feed, and withdrawals of before have not.
+    assert (poll(engine, deleted("z", 2), deleted("y", 4)).removed, held(engine)) == (0, ["y", "z"])
+    # An older text that comes again changes nothing of it.
+    poll(engine, entry("z", 1, "old rain"))
+    assert (poll(engine, deleted("z", 4)).removed, poll(engine, deleted("y", 5)).removed) == (0, 2)
+
+
+def test_a_withdrawal_whose_removal_is_forgotten_takes_no_newer_version(engine: Engine) -> None:
+    poll(engine, entry("a"))
+    poll(engine, deleted("a", 2))
+    poll(engine, entry("a", 5, "more rain"))
+    with engine.home.catalog.begin() as connection:
+        trim_removals(connection, NEVER, None)
+    assert (poll(engine, deleted("a", 2)).removed, held(engine)) == (0, ["a#2"])
 
 
 def test_a_feed_withdraws_its_own_entries_only(engine: Engine) -> None:
