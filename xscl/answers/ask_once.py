@@ -117,7 +117,7 @@ def query_once(
             refused += lost
         found, *forbidden = parts
         if compiled.windowed is not None:
-            windows = [*of_windows(home, info, found, events.on_time)]
+            windows = [*of_windows(home, info, found)]
             gone = [str(each) for each in windows if isinstance(each, XsclError)]
             notes = (*notes, *_waiting_notes(home, compiled.channels), *gone)
             return Answer((each for each in windows if isinstance(each, Match)), notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -27,16 +27,13 @@ __all__ = ["of_windows"]
 _NEVER = -(1 << 62)
 
 
-def of_windows(
-    home: Home, info: QueryInfo, found: Sequence[StoredMatch], on_time: Collection[int]
-) -> Iterator[Match | XsclError]:
+def of_windows(home: Home, info: QueryInfo, found: Sequence[StoredMatch]) -> Iterator[Match | XsclError]:
     """Yield the answers of a query with windows, as if nothing came any more, or why one is no document.
 
     Args:
         home: the home.
         info: the query.
         found: matches of its part.
-        on_time: late events that count as in time.
     """
     definition = known_definition(info.text, tuple(sorted(info.namespaces.items())))
     if not found:
@@ -45,9 +42,7 @@ def of_windows(
         channels = read_channels(connection)
     docs = np.array([match.docids for match in found], dtype=np.int64)
     nodes = np.array([match.nodes for match in found], dtype=np.int64)
-    rows = in_order(
-        rows_of(home, 0, Found(docs, nodes, variable_blocks(info.text, info.namespaces)), channels, on_time)
-    )
+    rows = in_order(rows_of(home, 0, Found(docs, nodes, variable_blocks(info.text, info.namespaces)), channels))
     last = int(place_of(docs).max())
     settled = Frontier(_NEVER, np.array([last]), np.array([LAST_TIME + 1]))
     told = sorted(

@@ -62,8 +62,6 @@ class Answer:
     """Mark of answers of equal values: the end of the window, or the members of the match that ends it."""
     sees: tuple[int, ...]
     """Places after which the queries see matches that have it."""
-    whole: bool
-    """Whether all queries have it that are there."""
 
 
 def reach_of(definition: Definition, now: int, matches: Matches, sees: Sequence[int]) -> slice | Int64s:
@@ -150,12 +148,10 @@ class _Hopping(_Windows):
             begin, end = number * every, number * every + window
             low, high = np.searchsorted(self.matches.ts, [begin, end]).tolist()
             place = self.frontier.beyond(end - 1)
-            there = self.there(place)
             for sees, grouped in self._parts(low, high, place):
                 for at, values in self._told(grouped):
                     received = int(self.matches.received[grouped.members(at)].max())
-                    whole = len(sees) == there
-                    yield Answer(values, min(end, LAST_TIME), place, received, str(end), sees, whole)
+                    yield Answer(values, min(end, LAST_TIME), place, received, str(end), sees)
 
     def _parts(self, low: int, high: int, place: int) -> Iterator[tuple[tuple[int, ...], Grouped]]:
         there = self.there(place)
@@ -256,8 +252,7 @@ class _Sliding(_Windows):
             sees = self._once(sees, values.group, ts)
             if sees:
                 received = int(self.matches.received[rows].max())
-                name, whole = self.matches.name(row), len(sees) == self.there(place)
-                yield Answer(values, ts, place, received, name, sees, whole)
+                yield Answer(values, ts, place, received, self.matches.name(row), sees)
 
     def values(self, rows: Int64s) -> GroupValues:
         """Return the values of a window of a group, of one match at least."""

@@ -7,7 +7,7 @@ something of the part's matches share its rows, whatever their windows and condi
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -106,7 +106,6 @@ def rows_of(
     part: int,
     found: Found,
     channels: Mapping[str, ChannelInfo],
-    on_time: Collection[int],
     tables: Sequence[pa.Table] = (),
 ) -> pa.Table:
     """Return matches that were found for a part as rows.
@@ -116,16 +115,14 @@ def rows_of(
         part: the group that found them.
         found: the matches.
         channels: the channels by name; one that a query has just published to is not among them.
-        on_time: late events that count as in time.
         tables: documents that no file has yet.
     """
     blocks = list(found.blocks)
     columns = ["docid", "channel", "id", "ts", "late", "received", *(["content", "cells"] if blocks else [])]
     events = events_of(home, np.unique(found.docs), columns, tables).sort_by("docid")
     numbers = events.column("docid").to_numpy()
-    late = events.column("late").to_numpy() & ~np.isin(numbers, np.array(sorted(on_time), np.int64))
-    # Late documents serve queries of one block, but windows are a question of order.
-    wanted = ~np.isin(found.docs, numbers[late]).any(axis=1)
+    # Late documents serve queries of one block, or join when they are replayed, but windows are a question of order.
+    wanted = ~np.isin(found.docs, numbers[events.column("late").to_numpy()]).any(axis=1)
     docs, nodes = found.docs[wanted], found.nodes[wanted]
     at = np.searchsorted(numbers, docs)
     places = place_of(docs)

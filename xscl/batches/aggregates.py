@@ -151,8 +151,8 @@ class Windows:
             for part in np.unique(some.groups).tolist():
                 mine = some.groups == part
                 rows = Found(some.docs[mine], some.nodes[mine], parts[part].blocks)
-                channels, late = self.batch.span.clocks.channels, self.batch.span.replayed
-                found.setdefault(part, []).append(rows_of(self.batch.home, part, rows, channels, late, self._tables))
+                channels = self.batch.span.clocks.channels
+                found.setdefault(part, []).append(rows_of(self.batch.home, part, rows, channels, self._tables))
         return {part: pa.concat_tables(tables) for part, tables in found.items()}
 
     # -- answers -----------------------------------------------------------------------------------------------
@@ -205,23 +205,22 @@ class Windows:
         kept: list[Made] = []
         whose: list[tuple[int, ...]] = []
         for (group, answer), document in zip(made, documents, strict=True):
-            readers = [
-                reader
-                for reader in self._readers[group.gid]
-                if reader.since in answer.sees and answer.place < reader.until
-            ]
+            # Who is gone by then says nothing of who has the answer: another cut of batches would not know of it.
+            there = [each for each in self._readers[group.gid] if each.since < answer.place < each.until]
+            readers = [reader for reader in there if reader.since in answer.sees]
+            whole = len(readers) == len(there)
             if not readers:
                 continue
             if isinstance(document, XsclError):
                 publisher.rejected += [_refused(reader, answer, document) for reader in readers]
                 continue
-            alone = () if answer.whole else answer.sees
+            alone = () if whole else sorted({reader.since for reader in readers})
             id_ = digest_text(group.key, answer.name, json.dumps([answer.values.group, alone]), document)
             if id_ in self._ids:
                 continue  # two matches of the same documents, of which the same is told
             self._ids.add(id_)
             kept.append(Made(ANSWERS, id_, answer.place, answer.ts, answer.received, document))
-            whose.append((group.gid,) if answer.whole else tuple(sorted(-reader.number for reader in readers)))
+            whose.append((group.gid,) if whole else tuple(sorted(-reader.number for reader in readers)))
         if not kept:
             return  # whoever asked was dropped before
         order = sorted(range(len(kept)), key=lambda at: (kept[at].place, kept[at].ts, kept[at].id))

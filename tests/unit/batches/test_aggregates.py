@@ -61,3 +61,41 @@ def test_windows_of_a_channel_that_the_same_batch_publishes_first(tmp_path: Path
         engine.ingest([xscl.Event("a", f"e{hour}", hour * 3600, xml="<r><k>1</k></r>") for hour in range(2)])
         engine.run_once()
         assert [dict(match.values) for match in engine.matches("w")] == [{"k": "1", "n": "1"}]
+
+
+def test_a_late_event_counts_in_no_window_when_it_is_replayed(tmp_path: Path) -> None:
+    with xscl.connect(home=tmp_path / "home") as engine:
+        for name in "ab":
+            engine.add_channel(name, lateness="1 s")
+        text = "SELECT k, count() AS n FROM a[./k->k] JOIN {k = m, 1 h} b[./m->m] WINDOW 1 h EVERY 1 h GROUP BY k"
+        engine.register(text, name="n")
+        engine.register("a[./k->k] JOIN {k = m, 1 h} b[./m->m]", name="plain")
+        came = [("b", 240, "m"), ("a", 600, "k"), ("a", 300, "k")]
+        engine.ingest([xscl.Event(name, f"e{ts}", ts, xml=f"<r><{tag}>x</{tag}></r>") for name, ts, tag in came])
+        engine.run_once()
+        engine.replay_late()
+        engine.run_once()
+        engine.ingest([xscl.Event(name, "end", 7200, xml="<r/>") for name in "ab"])
+        engine.run_once()
+        assert len([*engine.matches("plain")]) == 2
+        assert [dict(match.values) for match in engine.matches("n")] == [{"k": "x", "n": "1"}]
+        assert [dict(match.values) for match in engine.query_once(text)] == [{"k": "x", "n": "1"}]
+
+
+@pytest.mark.parametrize("text", ["WINDOW 1 h EVERY 1 h", "WINDOW 1 h"])
+def test_a_dropped_query_leaves_the_ids_of_others_alone(tmp_path: Path, text: str) -> None:
+    def ids(folder: Path, cut: bool) -> list[tuple[str, str | None]]:
+        with xscl.connect(home=folder) as engine:
+            engine.add_channel("s", lateness="1 s")
+            for number, name in enumerate(["q1", "q2"]):
+                engine.register(f"SELECT k, count() AS n FROM s[./k->k] {text} GROUP BY k", name=name)
+                engine.ingest([xscl.Event("s", name, 60 * number, xml="<r><k>x</k></r>")])
+            engine.drop("q1")
+            if cut:
+                engine.run_once()
+            engine.ingest([xscl.Event("s", "end", 7200, xml="<r><k>x</k></r>")])
+            engine.run_once()
+            return [(match.events[0].id, match.document) for match in engine.matches("q2")]
+
+    whole = ids(tmp_path / "whole", False)
+    assert whole and whole == ids(tmp_path / "cut", True)
