@@ -125,7 +125,8 @@ class Exists:
     step: Step
 
     def __str__(self) -> str:
-        return f".{self.step}"
+        # Conditions may be a hundred deep, and Python ends at a thousand calls within calls.
+        return "." + self.step.text
 
 
 @dataclass(frozen=True, slots=True)

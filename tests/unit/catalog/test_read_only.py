@@ -92,7 +92,7 @@ def test_a_home_that_cannot_be_written_is_listed(root: Path, log: str, capsys: p
 
 
 @pytest.mark.parametrize("harm", ["alter table channels rename column kind to kinds", "drop table batches"])
-def test_a_damaged_schema_has_a_name(root: Path, harm: str) -> None:
+def test_a_schema_of_another_version_has_a_name(root: Path, harm: str) -> None:
     connection = sqlite3.connect(root / "catalog.db")
     connection.execute(harm)
     connection.close()
@@ -100,7 +100,7 @@ def test_a_damaged_schema_has_a_name(root: Path, harm: str) -> None:
         home = open_home(root)
         with Engine(home) as engine:
             list(engine.matches())
-    assert caught.value.condition == "XSCL_CATALOG_DAMAGED"
+    assert caught.value.condition == "XSCL_CATALOG_VERSION"
 
 
 def test_a_text_that_is_none_has_a_name(root: Path) -> None:

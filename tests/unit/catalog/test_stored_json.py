@@ -33,6 +33,7 @@ def stored(rich: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         values = {"url": "http://f.example/rss", "status": "active", "hints": "{}", "outline": "{}"}
         with engine.home.catalog.begin() as connection:
             connection.execute(FEEDS.update().values(values))
+            connection.execute(CHANNELS.update().where(CHANNELS.c.name == "S").values(former="[[1, 2, 1000000]]"))
             connection.execute(QUERIES.update().where(QUERIES.c.qid == "all").values(held_from='{"S": 0}'))
             gone = {"batch": 1, "gid": 1, "docs": "[1, 2]", "nodes": "0", "members": "", "first": 1, "last": 2}
             connection.execute(RETRACTIONS.insert().values(**gone, place=2, because="late"))
