@@ -6,8 +6,12 @@
 * ``ast``: The syntax tree of XSCL: frozen nodes with spans, as written, before any rewriting
   (docs/reference/language.md, Statements)
 * ``atom_parser``: The braces of a join, atoms and windows: one method a rule of docs/reference/language.md
+* ``block_nodes``: Nodes of the syntax tree inside a block: paths, brackets, and blocks themselves
 * ``block_patterns``: Blocks of a query as trees of steps that are walked in one document
 * ``block_plans``: Blocks of a query, reduced to what joins and results need, and their guards
+* ``cel``: CEL, the Cayuga Event Language, to the tree of XSCL (docs/reference/cel.md)
+* ``cel_parser``: A recursive-descent parser for CEL, the Cayuga Event Language (docs/reference/cel.md)
+* ``cel_tree``: The syntax tree of CEL, the Cayuga Event Language: frozen nodes with spans, as written
 * ``column_types``: Columns by type: the nodes of a block that are columns of a type, and conditions that compare
   their values
 * ``compile``: Normal form to what the engine registers
@@ -19,6 +23,8 @@
 * ``format``: Syntax trees to canonical text
 * ``forms``: Compiling many queries: texts that differ only in the names of variables, or in windows, are compiled
   once
+* ``from_parser``: FROM: blocks, their joins, steps over them, and what must not be there: one method a rule of
+  docs/reference/language.md
 * ``group_data``: The part of a compiled query that plans need, as data for JSON, and back
 * ``guards``: Conditions of a block on its whole document that compare with constants, lifted out of the pattern as a
   guard
@@ -26,9 +32,19 @@
 * ``outlines``: Texts that differ in constants of brackets alone
 * ``parser``: A recursive-descent parser for XSCL: one method a rule of docs/reference/language.md, Statements
 * ``path_parser``: Paths, and the conditions in their brackets: one method a rule of docs/reference/language.md
+* ``published_columns``: Columns of the rows that a query publishes: the items of its SELECT, with the types of their
+  values
 * ``query_rows``: Rows of the catalogue that follow from a compiled query alone
 * ``selection``: Output documents: what a match shows of its members (docs/reference/language.md, Output)
+* ``shown``: Queries by which answers are shown, where these are not the matches of blocks and joins
 * ``statements``: Statements of a text: found one by one, told apart by their tokens, parsed when they are asked for
+* ``step_parser``: The braces of steps, NEXT, FOLD and FILTER: one method a rule of docs/reference/language.md
+* ``step_shapes``: Shapes of steps: what queries have in common that differ only in the numbers of their conditions
+* ``step_terms``: Steps of a query by places instead of names: what NEXT, FOLD and FILTER ask of the matches of parts
+* ``step_values``: Values that steps speak of: variables, functions over iterations, and accumulators, by places instead
+  of names
+* ``steps``: Steps in queries: the queries whose matches NEXT, FOLD and FILTER are over, and the steps by places
+* ``terms``: Values that conditions over matches compare: variables, what is counted of them, and constants
 * ``text_notes``: Notes on a text that says something else than it seems to
 * ``token_reader``: Tokens of one statement, taken one by one, and refusals with their places
 * ``tokens``: Text to tokens, with positions, one statement at a time

@@ -15,6 +15,7 @@ from xscl.base.durations import format_duration
 from xscl.base.errors import QueryError, Span, UnsupportedFeatureError
 from xscl.base.types import FIRST_TIME, LAST_TIME
 from xscl.language import ast
+from xscl.language.terms import bound, path_of
 
 __all__ = ["LATEST", "MAX_FORBIDDEN", "AbsenceParts", "End", "absence_parts", "cut_offset", "require_memory"]
 
@@ -91,8 +92,8 @@ class _Absence:
         self.query = query
         self.text = text
         self.blocks = list(ast.blocks(query.source))
-        self.place = {name: at for at, block in enumerate(self.blocks) for name in _bound(block)}
-        self.negated = {name for each in query.negations for name in _bound(each.right)}
+        self.place = {name: at for at, block in enumerate(self.blocks) for name in bound(block)}
+        self.negated = {name for each in query.negations for name in bound(each.right)}
 
     def parts(self) -> AbsenceParts:
         query = self.query
@@ -118,8 +119,6 @@ class _Absence:
 
     def _refuse_limits(self) -> None:
         query = self.query
-        if query.publish is not None:
-            self._unsupported("a query about absence does not publish", query.publish_span, "read it with 'match list'")
         if query.starting != "NOW":
             self._unsupported(
                 "a query about absence sees what comes after its registration", query.span, "leave out STARTING"
@@ -170,9 +169,9 @@ class _Absence:
 
     def _asked(self, negation: ast.Negation) -> Iterator[str]:
         """Yield the wanted variables that a negation's atoms speak of."""
-        own = dict.fromkeys(_bound(negation.right))
+        own = dict.fromkeys(bound(negation.right))
         for atom in negation.atoms:
-            for path in (_path(atom.left), _path(atom.right)):
+            for path in (path_of(atom.left), path_of(atom.right)):
                 if path is not None and path.name not in own:
                     if path.name in self.negated and path.name not in self.place:
                         self._fail_negated(path.name, path.span)
@@ -209,7 +208,7 @@ class _Absence:
         return [(first, last) for first in range(count) for last in range(count) if first != last]
 
     def _ends(self, negation: ast.Negation) -> tuple[End, ...]:
-        own = dict.fromkeys(_bound(negation.right))
+        own = dict.fromkeys(bound(negation.right))
         found = []
         for window in negation.windows:
             match window:
@@ -247,37 +246,7 @@ def _in_order(source: ast.Source) -> bool:
     return source.op == "followed by" and not ranged and isinstance(source.right, ast.Block) and _in_order(source.left)
 
 
-def _path(operand: ast.Operand) -> ast.VarPath | None:
-    while isinstance(operand, ast.FunctionOperand):
-        operand = operand.operand
-    return operand.path if isinstance(operand, ast.Linear) else None
-
-
 # -- variables -----------------------------------------------------------------------------------------------------
-
-
-def _bound(block: ast.Block) -> Iterator[str]:
-    """Yield the variables that a block binds."""
-    if block.binding is not None:
-        yield block.binding.name
-    yield from _of_predicates(block.predicates)
-    yield from _of_steps(block.steps)
-
-
-def _of_steps(steps: Sequence[ast.Step]) -> Iterator[str]:
-    for step in steps:
-        if step.binding is not None:
-            yield step.binding.name
-        yield from _of_predicates(step.predicates)
-
-
-def _of_predicates(predicates: Sequence[ast.Predicate]) -> Iterator[str]:
-    for predicate in predicates:
-        match predicate:
-            case ast.And(parts):
-                yield from _of_predicates(parts)
-            case ast.Truth(ast.RelPath(steps)):
-                yield from _of_steps(steps)
 
 
 class _Named:
@@ -285,12 +254,12 @@ class _Named:
 
     def __init__(self, blocks: Sequence[ast.Block]) -> None:
         self.blocks = list(blocks)
-        self._taken = {name for block in blocks for name in _bound(block)}
+        self._taken = {name for block in blocks for name in bound(block)}
 
     def name(self, at: int) -> str:
         """Return a variable of a block."""
         block = self.blocks[at]
-        found = next(_bound(block), None)
+        found = next(bound(block), None)
         if found is None:
             found = f"e{at + 1}"
             while found in self._taken:

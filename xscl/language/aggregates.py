@@ -6,11 +6,10 @@ The part is a query that is joined as all others, and selects the variables that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import lru_cache
-from typing import Literal, NoReturn
+from typing import NoReturn
 
 from xscl.base.errors import QueryError, Span, UnsupportedFeatureError
 from xscl.base.types import FIRST_TIME, LAST_TIME
@@ -19,42 +18,22 @@ from xscl.language.format import format_operand
 from xscl.language.normalize import normalize
 from xscl.language.parser import parse_query
 from xscl.language.selection import Element, prepare_select
+from xscl.language.terms import Comparison, Term, TermKind, item_name, path_of
 
 __all__ = [
-    "ANSWERS",
     "MAX_OVERLAP",
-    "Comparison",
     "Counted",
     "Definition",
-    "Term",
     "definition_of",
     "known_definition",
     "part_of",
-    "shown",
+    "selects_all",
+    "single_valued",
     "variable_blocks",
 ]
 
-ANSWERS = "xscl.answers"
-"""Channel of the documents that windows of matches make."""
 MAX_OVERLAP = 10_000
 """Windows that a match is in, at most."""
-_KIND = Literal["variable", "group", "aggregate", "text", "number"]
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A value: that of a variable, of a group or of an aggregate, with functions over it, or a constant."""
-
-    kind: _KIND
-    place: int = 0
-    """Place among the variables, the operands of GROUP BY, or the aggregates."""
-    functions: tuple[str, ...] = ()
-    """Functions, the outermost first."""
-    factor: Fraction = Fraction(1)
-    constant: Fraction = Fraction(0)
-    is_number: bool = False
-    """Whether arithmetic makes a number of it."""
-    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +44,6 @@ class Counted:
     term: Term | None
     """None: over the matches themselves."""
     distinct: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A condition of HAVING."""
-
-    left: Term
-    op: ast.Op
-    right: Term
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,30 +69,74 @@ class Definition:
     """Values of the element's holes, by the names of their paths."""
 
 
-def part_of(query: ast.Query) -> ast.Query:
-    """Return the query whose matches a query with windows speaks of."""
-    names = _variables(query)
-    select = tuple(ast.SelectItem(path) for path in names.values()) or None
+def part_of(query: ast.Query, bound: Sequence[str] | None = None) -> ast.Query:
+    """Return the query whose matches a query with windows speaks of.
+
+    Args:
+        query: the query.
+        bound: all variables in the order of FROM, where each has one node in any event: then the part selects all of
+            them, so queries that speak of different ones share it.  By default it selects those that are spoken of.
+    """
+    paths = _variables(query).values() if bound is None else map(ast.VarPath, bound)
+    select = tuple(ast.SelectItem(path) for path in paths) or None
     return ast.Query(query.source, select, span=query.span)
 
 
-def shown(query: ast.Query) -> ast.Query:
-    """Return the query that the answers of a query are shown by: itself, or one over the documents of windows."""
-    if query.aggregate is None:
-        return query
-    named = query.select if isinstance(query.select, tuple) else ()
-    names = [_name(item) for item in named]
-    return ast.Query(ast.Block(ANSWERS, None, tuple(map(_child, names))))
+def single_valued(
+    query: ast.Query, text: str, namespaces: Mapping[str, str] | None, rows: Collection[str]
+) -> tuple[str, ...] | None:
+    """Return all variables in the order of FROM if each has one node in any event, as cells of rows have.
+
+    Args:
+        query: the query.
+        text: its text.
+        namespaces: URIs by prefix.
+        rows: channels of rows whose columns are known.
+    """
+    if not all(block.channel in rows for block in ast.blocks(query.source)):
+        return None
+    normal = normalize(ast.Query(query.source), text, namespaces)
+    for step in (node.step for block in normal.blocks for node in block.nodes[1:]):
+        if step is None or step.axis != "child" or step.test.kind != "element":
+            return None
+    # The root of a row is its only element; of the others, one has each name.
+    named = all(
+        node.parent == 0 or (node.step is not None and node.step.test.local is not None)
+        for block in normal.blocks
+        for node in block.nodes[1:]
+    )
+    return tuple(normal.variables) if named else None
 
 
-def definition_of(query: ast.Query, text: str, namespaces: Mapping[str, str] | None = None) -> Definition:
+@lru_cache(maxsize=1 << 17)
+def selects_all(part: str, namespaces: tuple[tuple[str, str], ...]) -> bool:
+    """Tell whether a part selects all of its variables in the order of FROM."""
+    query = parse_query(part)
+    return tuple(path.name for path in ast.selected(query.select)) == _bound(query, part, dict(namespaces))
+
+
+def _bound(query: ast.Query, text: str, namespaces: Mapping[str, str] | None) -> tuple[str, ...]:
+    """Return all variables in the order of FROM."""
+    return tuple(normalize(ast.Query(query.source), text, namespaces).variables)
+
+
+def definition_of(
+    query: ast.Query, text: str, namespaces: Mapping[str, str] | None = None, *, of_all: bool = False
+) -> Definition:
     """Return what a query with windows says of matches together; spans speak of ``text``.
+
+    Args:
+        query: the query.
+        text: its text.
+        namespaces: URIs by prefix.
+        of_all: whether its part selects all variables in the order of FROM.
 
     Raises:
         QueryError: ``XSCL_AGGREGATE``: a variable is neither grouped nor aggregated, or windows do not fit.
         UnsupportedFeatureError: ``XSCL_AGGREGATE_LIMIT``.
     """
-    return _Definer(query, text, namespaces).definition()
+    names = _bound(query, text, namespaces) if of_all else tuple(_variables(query))
+    return _Definer(query, text, namespaces, names).definition()
 
 
 def _variables(query: ast.Query) -> dict[str, ast.VarPath]:
@@ -132,34 +146,20 @@ def _variables(query: ast.Query) -> dict[str, ast.VarPath]:
     operands = [*query.aggregate.group]
     operands += [each.operand for each in query.measures if each.function != "value" and each.operand is not None]
     for operand in operands:
-        path = _path(operand)
+        path = path_of(operand)
         if path is not None:
             found.setdefault(path.name, path)
     return dict(sorted(found.items()))
 
 
-def _path(operand: ast.Operand) -> ast.VarPath | None:
-    while isinstance(operand, ast.FunctionOperand):
-        operand = operand.operand
-    return operand.path if isinstance(operand, ast.Linear) else None
-
-
-def _name(item: ast.SelectItem) -> str:
-    """Return the name of an element of an answer."""
-    return item.name or item.path.name.partition("(")[0]
-
-
-def _child(name: str) -> ast.Predicate:
-    step = ast.Step("child", ast.Test("element", None, name), ast.Binding(name))
-    return ast.Truth(ast.RelPath((step,)))
-
-
 class _Definer:
-    def __init__(self, query: ast.Query, text: str, namespaces: Mapping[str, str] | None) -> None:
+    def __init__(
+        self, query: ast.Query, text: str, namespaces: Mapping[str, str] | None, variables: tuple[str, ...]
+    ) -> None:
         assert query.aggregate is not None
         self.query, self.aggregate, self.text = query, query.aggregate, text
         self.namespaces = namespaces
-        self.variables = list(_variables(query))
+        self.variables = variables
         self.groups = {format_operand(operand): place for place, operand in enumerate(self.aggregate.group)}
         self.measures = {each.text: each for each in query.measures}
         self.counted = [each for each in query.measures if each.function != "value"]
@@ -169,6 +169,9 @@ class _Definer:
         self._refuse_limits()
         self._refuse_windows()
         group = tuple(map(self._of_match, aggregate.group))
+        for each in self.counted:
+            if each.first is not None:
+                self._fail(f"{each.text} is of the iterations of a FOLD", each.span, "give it one value")
         counted = tuple(
             Counted(each.function, None if each.operand is None else self._of_match(each.operand), each.distinct)
             for each in self.counted
@@ -182,7 +185,7 @@ class _Definer:
             element = made
             holes = [(path.name, self._of_path(path)) for path in dict.fromkeys(ast.selected(query.select))]
         return Definition(
-            tuple(self.variables),
+            self.variables,
             aggregate.window,
             aggregate.every,
             aggregate.last,
@@ -244,7 +247,7 @@ class _Definer:
     def _columns(self, select: tuple[ast.SelectItem, ...]) -> tuple[tuple[str, Term], ...]:
         found: dict[str, Term] = {}
         for item in select:
-            name = _name(item)
+            name = item_name(item)
             if not constructor.is_element_name(name):
                 self._fail(f"{item.path.name} has no name as an element", item.span, f"write {item.path.name} AS name")
             if name in found:
@@ -254,7 +257,7 @@ class _Definer:
 
     def _of_match(self, operand: ast.Operand) -> Term:
         """Return a value of each match."""
-        path = _path(operand)
+        path = path_of(operand)
         if path is None:
             self._fail("this is the same for all matches", self.aggregate.span, "name a variable")
         if path.steps:
@@ -299,7 +302,7 @@ class _Definer:
             )
         return self._term(operand, "group", at)
 
-    def _term(self, operand: ast.Operand, kind: _KIND, place: int) -> Term:
+    def _term(self, operand: ast.Operand, kind: TermKind, place: int) -> Term:
         functions = []
         while isinstance(operand, ast.FunctionOperand):
             functions.append(operand.name)
@@ -311,14 +314,15 @@ class _Definer:
         return Term(kind, place, tuple(functions), operand.factor, operand.constant, not plain)
 
 
-def variable_blocks(text: str, namespaces: Mapping[str, str]) -> tuple[int, ...]:
-    """Return the block of each variable of the part of a text."""
-    part = part_of(parse_query(text))
-    variables = normalize(part, text, namespaces).variables
-    return tuple(variables[path.name][0] for path in ast.selected(part.select))
+@lru_cache(maxsize=1 << 17)
+def variable_blocks(part: str, namespaces: tuple[tuple[str, str], ...]) -> tuple[int, ...]:
+    """Return the block of each variable that a part selects."""
+    query = parse_query(part)
+    variables = normalize(query, part, dict(namespaces)).variables
+    return tuple(variables[path.name][0] for path in ast.selected(query.select))
 
 
 @lru_cache(maxsize=1 << 17)
-def known_definition(text: str, namespaces: tuple[tuple[str, str], ...]) -> Definition:
-    """Return the definition of a registered text."""
-    return definition_of(parse_query(text), text, dict(namespaces))
+def known_definition(text: str, namespaces: tuple[tuple[str, str], ...], part: str) -> Definition:
+    """Return the definition of a registered text over the matches of a part."""
+    return definition_of(parse_query(text), text, dict(namespaces), of_all=selects_all(part, namespaces))

@@ -9,10 +9,28 @@ from fractions import Fraction
 from typing import Literal
 
 from xscl.base.errors import Span
+from xscl.language.block_nodes import (
+    NOWHERE,
+    And,
+    Binding,
+    Block,
+    Call,
+    Literal_,
+    Not,
+    Op,
+    Or,
+    Predicate,
+    RelPath,
+    Step,
+    Test,
+    Truth,
+)
 
 __all__ = [
+    "Accumulator",
     "Aggregate",
     "And",
+    "Arithmetic",
     "Atom",
     "Binding",
     "Block",
@@ -22,6 +40,10 @@ __all__ = [
     "CreateQuery",
     "DeclareNamespace",
     "DropQuery",
+    "Duration",
+    "Expression",
+    "Filter",
+    "Fold",
     "FunctionOperand",
     "Join",
     "Level",
@@ -29,8 +51,12 @@ __all__ = [
     "Literal_",
     "MIDDLE",
     "Measure",
+    "NOWHERE",
     "Negation",
+    "Next",
     "Not",
+    "Op",
+    "Operand",
     "Or",
     "Predicate",
     "Query",
@@ -39,125 +65,25 @@ __all__ = [
     "STRONG",
     "Select",
     "SelectItem",
+    "Source",
     "Statement",
     "Step",
+    "Stepped",
     "StringOperand",
+    "SubQuery",
     "Test",
+    "Tree",
     "Truth",
     "VarPath",
     "WEAK",
     "Window",
+    "blocks",
+    "selected",
 ]
-
-Op = Literal["=", "!=", "<", "<=", ">", ">="]
-NOWHERE = Span(0, 0)
 
 
 def _span() -> Span:
     return field(default=NOWHERE, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Binding:
-    """``->x1`` or ``AS x1``."""
-
-    name: str
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Test:
-    """A node test; ``prefix`` and ``local`` may be ``*``, ``prefix`` is None where none is written."""
-
-    kind: Literal["element", "attribute", "text"]
-    prefix: str | None
-    local: str
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """``/test``, ``//test`` with its binding and brackets."""
-
-    axis: Literal["child", "descendant"]
-    test: Test
-    binding: Binding | None = None
-    predicates: tuple[Predicate, ...] = ()
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class RelPath:
-    """A path inside brackets; no step at all is ``.``."""
-
-    steps: tuple[Step, ...]
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Literal_:
-    """A string or, as written, a number."""
-
-    value: str
-    is_number: bool
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A function inside brackets."""
-
-    name: str
-    args: tuple[RelPath | Literal_ | Call, ...]
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Truth:
-    """``relpath``, ``function``, or one of these compared with a literal."""
-
-    operand: RelPath | Call
-    op: Op | None = None
-    literal: Literal_ | None = None
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class And:
-    """All of the parts."""
-
-    parts: tuple[Predicate, ...]
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Or:
-    """One of the parts at least."""
-
-    parts: tuple[Predicate, ...]
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """``not(…)``."""
-
-    part: Predicate
-    span: Span = _span()
-
-
-Predicate = Truth | And | Or | Not
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A query block: a channel and a tree pattern over its documents."""
-
-    channel: str
-    binding: Binding | None = None
-    predicates: tuple[Predicate, ...] = ()
-    steps: tuple[Step, ...] = ()
-    span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +123,19 @@ class FunctionOperand:
 
 
 Operand = Linear | StringOperand | FunctionOperand
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """Arithmetic that is linear in no single variable, of what a FOLD keeps."""
+
+    op: Literal["+", "-", "*", "/"]
+    left: Expression
+    right: Expression
+    span: Span = _span()
+
+
+Expression = Operand | Arithmetic
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +205,72 @@ class Negation:
 
 
 @dataclass(frozen=True, slots=True)
+class Next:
+    """``left NEXT {…} right``: the first of the right ones behind the left one that satisfies all."""
+
+    left: Tree
+    right: Tree
+    atoms: tuple[Atom, ...] = ()
+    windows: tuple[Window | RelativeWindow, ...] = ()
+    span: Span = _span()
+    """Word and braces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulator:
+    """``total + q AS total``: a value that a FOLD keeps, which each iteration computes from the last one."""
+
+    value: Expression
+    name: str
+    span: Span = _span()
+    name_span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """``left FOLD {… WHILE …} right``: NEXT again and again, from what the iteration before has come to."""
+
+    left: Tree
+    right: Tree
+    atoms: tuple[Atom, ...] = ()
+    windows: tuple[Window | RelativeWindow, ...] = ()
+    conditions: tuple[Atom, ...] = ()
+    """Conditions behind WHILE; each iteration satisfies all of them."""
+    accumulators: tuple[Accumulator, ...] = ()
+    longest: bool = False
+    at_most: int | None = None
+    """Most iterations; None: as many as there are."""
+    span: Span = _span()
+    """Word and braces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """``DUR >= 10 min``: the time from the start of a match to its end, compared with microseconds."""
+
+    op: Op
+    time: int
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """``left FILTER {…}``: the matches that satisfy all conditions."""
+
+    of: Tree
+    conditions: tuple[Atom | Duration, ...] = ()
+    windows: tuple[Window | RelativeWindow, ...] = ()
+    span: Span = _span()
+    """Word and braces."""
+
+
+Stepped = Next | Fold | Filter
+Tree = Source | Stepped
+
+
+@dataclass(frozen=True, slots=True)
 class Measure:
-    """A value that the matches of a group have together; paths have its text for a name."""
+    """A value of many matches or iterations together; paths have its text for a name."""
 
     text: str
     """Canonical text, which is no name of a variable."""
@@ -275,6 +278,8 @@ class Measure:
     """Name of an aggregate function; ``value``: what is grouped by, or arithmetic."""
     operand: Operand | None
     distinct: bool = False
+    first: Operand | None = None
+    """Value at the first iteration of a FOLD."""
     span: Span = _span()
 
 
@@ -383,9 +388,24 @@ class Query:
     aggregate: Aggregate | None = None
     """Windows and groups of matches; None: each match is an answer."""
     measures: tuple[Measure, ...] = field(default=(), compare=False, repr=False)
-    """Values of groups, which paths of SELECT and of ``aggregate`` have for names."""
+    """Values of groups or iterations, which paths have for names."""
+    steps: Stepped | None = None
+    """Steps over blocks and joins; the source then only has the blocks, in their order.  None: the source is all."""
     span: Span = _span()
     publish_span: Span = _span()
+    spanning: bool = False
+    """Whether what it publishes begins with its earliest member, instead of being a point in time."""
+    as_rows: bool = False
+    """Whether it publishes the items of SELECT as columns of rows, instead of documents."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubQuery(Block):
+    """A block over what a query in parentheses finds; its channel is named by the text of that query."""
+
+    query: Query = Query(Block(""))
+    query_span: Span = _span()
+    """The parentheses and what is between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,10 +440,13 @@ class DeclareNamespace:
 Statement = CreateQuery | DropQuery | DeclareNamespace
 
 
-def blocks(source: Source) -> tuple[Block, ...]:
+def blocks(source: Tree) -> tuple[Block, ...]:
     """Return all blocks in the order of FROM."""
-    if isinstance(source, Block):
-        return (source,)
+    match source:
+        case Block():
+            return (source,)
+        case Filter():
+            return blocks(source.of)
     return blocks(source.left) + blocks(source.right)
 
 

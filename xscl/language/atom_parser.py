@@ -19,7 +19,21 @@ __all__ = ["AGGREGATES", "AtomParser"]
 AGGREGATES = ("count", "sum", "avg", "min", "max", "first", "last")
 ATOM_FUNCTIONS = ("lower", "normalize-space", "host", "url")
 _ZERO, _ONE = Fraction(0), Fraction(1)
-_BEHIND = ("in", "every", "group", "having", "on", "once", "top", "publish", "starting", "consistency", "memory")
+_BEHIND = (
+    "and",
+    "in",
+    "every",
+    "group",
+    "having",
+    "on",
+    "once",
+    "top",
+    "publish",
+    "starting",
+    "consistency",
+    "memory",
+    "while",
+)
 """Words that may stand behind a number without a unit."""
 _HUGE = 10**MAX_DIGITS
 
@@ -86,7 +100,7 @@ class AtomParser(PathParser):
     def window_if(self) -> ast.Window | ast.RelativeWindow | None:
         """Read a window, if one comes."""
         token, after = self.token, self.peek()
-        alone = after.kind in (",", "}")
+        alone = after.kind in (",", "}") or after.is_word("while")
         if token.is_word("unbounded") and alone:
             self.next()
             return ast.Window("within", None, None, token.span)
@@ -138,9 +152,9 @@ class AtomParser(PathParser):
     def at_duration(self) -> bool:
         """Return whether a duration comes that is a window, or begins one."""
         token, after = self.token, self.peek()
-        if token.kind == "number" and after.kind == "name":
+        if token.kind == "number" and after.kind == "name" and not after.is_word("while"):
             after = self.peek(2)
-        return token.kind in ("number", "string") and after.kind in (",", "}", "..")
+        return token.kind in ("number", "string") and (after.kind in (",", "}", "..") or after.is_word("while"))
 
     def duration(self) -> int:
         """Read a duration, microseconds."""
@@ -224,6 +238,13 @@ class AtomParser(PathParser):
             return ast.StringOperand(token.value, token.span)
         if token.kind == "name" and self.peek().kind == "(" and not self.at_aggregate():
             self.next()
+            if token.is_word("last"):
+                self.unsupported(
+                    "XSCL_STEP",
+                    "last() is of an iteration of FOLD, and stands in the braces of one",
+                    token.span,
+                    "write A FOLD {x = y WHILE q > last(q, p)} B",
+                )
             if token.value not in ATOM_FUNCTIONS:
                 self.unsupported(
                     "XSCL_UNSUPPORTED_FUNCTION",
@@ -322,17 +343,25 @@ class AtomParser(PathParser):
             if function != "count":
                 self.fail(f"DISTINCT belongs to count(), not to {function}()", hint="count(DISTINCT x)")
             self.next()
-        operand = None
+        operand = first = None
         if self.token.kind != ")":
             self.aggregates = False
             operand = self.operand()
+            first = self.operand() if self.take_op_if(",") else None
             self.aggregates = True
         elif function != "count":
             self.fail(f"{function}() of nothing", at=self.token, hint=f"write {function}(x) with a variable")
         self.op(")", f"to close {function}(")
-        inner = "" if operand is None else format_operand(operand)
+        inner = ", ".join(format_operand(each) for each in (operand, first) if each is not None)
         text = f"{function}({'DISTINCT ' if distinct else ''}{inner})"
-        return self.measured(ast.Measure(text, function, operand, distinct, self.since(start)))
+        return self.measured(ast.Measure(text, function, operand, distinct, first, self.since(start)))
+
+    def whole_number(self, what: str) -> int:
+        """Read a number of things, one at least."""
+        token = self.token
+        if token.kind != "number" or "." in token.value or not token.value.strip("0") or len(token.value) > 9:
+            self.fail(f"expected a number of {what}, found {shown(token)}")
+        return int(self.next().value)
 
     def measured(self, measure: ast.Measure) -> ast.VarPath:
         """Note a value of a group, and return the path that stands for it."""

@@ -14,14 +14,15 @@ from math import prod
 from xscl.base.errors import UnsupportedFeatureError
 from xscl.language import ast
 from xscl.language.absence import AbsenceParts, End, absence_parts, require_memory
-from xscl.language.aggregates import ANSWERS, definition_of, part_of
+from xscl.language.aggregates import definition_of, part_of, single_valued
 from xscl.language.block_plans import BlockPlan, check_size, edges_around, guards_and_facts, path_to, with_ancestors
 from xscl.language.column_types import BlockColumns, final_steps
-from xscl.language.facts import ChannelFacts
+from xscl.language.facts import ANSWERS, ChannelFacts
 from xscl.language.format import format_level, format_query
 from xscl.language.guards import Lifted, lift
 from xscl.language.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
 from xscl.language.selection import prepare_select
+from xscl.language.steps import parts_of, selects_values, steps_of
 from xscl.language.value_joins import JoinSides, check_comparisons
 from xscl.language.windows import MAX_CASES, settled_cases
 from xscl.templates.canonical import canonicalize
@@ -35,6 +36,7 @@ from xscl.xpath.pattern import Definition
 from xscl.xpath.states import spec_digests
 
 __all__ = [
+    "GUARDED",
     "CompiledAbsence",
     "CompiledPart",
     "CompiledQuery",
@@ -46,6 +48,11 @@ __all__ = [
     "compile_query",
 ]
 
+GUARDED = "(: guarded :) "
+"""Begins the text of a query of one block whose guard is apart, as guards of two blocks are.
+
+By itself such a query is sooner found without: then documents that it does not want have no rows.
+"""
 _KINDS: Mapping[str, EdgeKind] = {"=": "EQ", "!=": "NE"}
 
 
@@ -122,9 +129,28 @@ class CompiledQuery:
     absence: CompiledAbsence | None = None
     """Parts of a query about absence; all else is said of the members that are there."""
     level: ast.Level | None = None
-    """Level of consistency of a query about absence; None: its channels tell."""
+    """Level of consistency of a query about absence, or with steps; None: its channels tell."""
     windowed: CompiledPart | None = None
     """Part of a query with windows, which are over its matches; all else is said of these."""
+    stepped: tuple[CompiledPart, ...] = ()
+    """Parts of a query with steps, in the order of FROM; all else is said of the members of its answers."""
+    is_made: bool = False
+    """Whether answers are documents of their own."""
+
+    @property
+    def is_guarded_alone(self) -> bool:
+        """Return whether it has one block, and the guard of that is apart."""
+        return len(self.normal.blocks) == 1 and bool(self.group.guards)
+
+    @property
+    def follows_removals(self) -> bool:
+        """Return whether what is removed takes its matches back."""
+        return self.absence is not None and not self.absence.ends
+
+    @property
+    def takes_back(self) -> bool:
+        """Return whether its matches may be taken back."""
+        return self.follows_removals or (self.level is not None and self.level.corrects)
 
     @property
     def cost(self) -> int:
@@ -138,6 +164,8 @@ class CompiledQuery:
         """Return the queries that it is made of; none: it is joined itself."""
         if self.windowed is not None:
             return (self.windowed,)
+        if self.stepped:
+            return self.stepped
         return () if self.absence is None else self.absence.parts
 
     @property
@@ -154,6 +182,7 @@ def compile_query(
     namespaces: Mapping[str, str] | None = None,
     channels: Mapping[str, ChannelFacts] | None = None,
     like: CompiledQuery | None = None,
+    guarded: bool = False,
 ) -> CompiledQuery:
     """Everything registration needs of a query; a pure function of its text and of the channels' schemas.
 
@@ -164,6 +193,7 @@ def compile_query(
         channels: the channels' schemas.
         like: what a text was compiled to that differs in constants of brackets alone; it changes no result, and saves
             most of the work where these constants are in guards.
+        guarded: lift the guard out of one block, too.
 
     Raises:
         QueryError: as ``normalize``; ``XSCL_BAD_LEVEL``.
@@ -171,6 +201,8 @@ def compile_query(
     if query.level is not None:
         require_memory(query.level, text)
     _refuse_answers(query, text)
+    if query.steps is not None:
+        return _compiled_steps(query, text, namespaces, channels)
     if query.aggregate is not None:
         return _compiled_windows(query, text, namespaces, channels)
     if query.retracts:
@@ -181,7 +213,7 @@ def compile_query(
     if query.select is not None:
         prepare_select(query.select, text, namespaces)  # refuses what could not be output
     try:
-        return compile_normal(normal, channels or {}, like)
+        return compile_normal(normal, channels or {}, like, guarded=guarded)
     except UnsupportedFeatureError as error:
         # What is unsupported about a join graph concerns the query as a whole.
         raise UnsupportedFeatureError(
@@ -209,11 +241,28 @@ def _compiled_windows(
 ) -> CompiledQuery:
     """Compile a query with windows, and the query whose matches these are over."""
     definition_of(query, text, namespaces)  # refuses what could not be told
-    plain = part_of(query)
+    rows = {name for name, of in (channels or {}).items() if of.kind == "rows" and (of.numeric | of.texts | of.times)}
+    plain = part_of(query, single_valued(query, text, namespaces, rows))
     part = CompiledPart(format_query(plain), compile_query(plain, text, namespaces=namespaces, channels=channels))
     said = format_query(replace(query, publish=None, level=None))
     group = replace(part.compiled.group, absence=(part.compiled.group.key, said))
-    return replace(part.compiled, group=group, windowed=part, plans=())
+    return replace(part.compiled, group=group, windowed=part, is_made=True, plans=())
+
+
+def _compiled_steps(
+    query: ast.Query, text: str, namespaces: Mapping[str, str] | None, channels: Mapping[str, ChannelFacts] | None
+) -> CompiledQuery:
+    """Compile a query with steps, and the queries whose matches these are over."""
+    steps_of(query, text, namespaces)  # refuses what could not be told
+    parts = tuple(
+        CompiledPart(format_query(part), compile_query(part, text, namespaces=namespaces, channels=channels))
+        for part in parts_of(query)
+    )
+    members = ast.Query(query.source, None if selects_values(query) else query.select, span=query.span)
+    whole = compile_query(members, text, namespaces=namespaces, channels=channels)
+    said = format_query(replace(query, publish=None, level=None))
+    group = replace(whole.group, absence=(*(part.compiled.group.key for part in parts), said))
+    return replace(whole, group=group, stepped=parts, is_made=selects_values(query), level=ast.STRONG, plans=())
 
 
 def _compiled_absence(
@@ -222,7 +271,8 @@ def _compiled_absence(
     """Compile a query about absence, and the queries that it is made of."""
     parts = absence_parts(query, text)
     # What is wanted comes first, so that refusals speak of it.
-    whole = compile_query(replace(query, negations=()), text, namespaces=namespaces, channels=channels)
+    plain = replace(query, negations=())
+    whole = compile_query(plain, text, namespaces=namespaces, channels=channels, guarded=True)
     wanted, *forbidden = _compiled_parts(query, parts, text, namespaces, channels)
     facts = {name: of.channel or name for name, of in (channels or {}).items()}
     ends = tuple((facts.get(name, name), found) for name, found in parts.ends)
@@ -251,7 +301,8 @@ def _compiled_parts(
     """
     cases = 0
     for part in (parts.wanted, *parts.forbidden):
-        compiled = compile_query(part, text, namespaces=namespaces, channels=channels)
+        # What is forbidden has the same guard, so documents have its facts.
+        compiled = compile_query(part, text, namespaces=namespaces, channels=channels, guarded=True)
         cases += len(compiled.group.cases)
         if cases > MAX_CASES:
             raise UnsupportedFeatureError(
@@ -262,7 +313,12 @@ def _compiled_parts(
                 span=query.source.span,
                 hint="order the blocks with FOLLOWED BY, or leave out windows on composites",
             )
-        yield CompiledPart(format_query(part), compiled)
+        yield _part(format_query(part), compiled)
+
+
+def _part(text: str, compiled: CompiledQuery) -> CompiledPart:
+    """Return a part of a query about absence; its text tells what it is compiled to."""
+    return CompiledPart(GUARDED + text if compiled.is_guarded_alone else text, compiled)
 
 
 def _compiled_retracting(
@@ -275,7 +331,6 @@ def _compiled_retracting(
     """
     for said, what, hint in (
         (bool(query.negations), "is not about absence", "CONSISTENCY MIDDLE takes its answers back"),
-        (query.publish is not None, "does not publish", "read its changes with 'match list --after'"),
         (query.starting != "NOW", "sees what comes after its registration", "leave out STARTING"),
     ):
         if said:
@@ -296,29 +351,38 @@ def at_level(compiled: CompiledQuery, level: ast.Level) -> CompiledQuery:
     return replace(compiled, group=group, level=level)
 
 
-def compile_filled(filled: FilledQuery, channels: Mapping[str, ChannelFacts], like: CompiledQuery) -> CompiledQuery:
+def compile_filled(
+    filled: FilledQuery, channels: Mapping[str, ChannelFacts], like: CompiledQuery, *, guarded: bool = False
+) -> CompiledQuery:
     """Compile a text that differs from another one in constants of brackets alone; refusals have no place.
 
     Args:
         filled: the normal form of the text.
         channels: the channels' schemas.
         like: what the other text was compiled to.
+        guarded: as of ``compile_query``.
     """
-    whole = compile_normal(filled.normal, channels, like)
     if like.absence is None:
-        return whole
+        return compile_normal(filled.normal, channels, like, guarded=guarded)
+    guarded = bool(like.absence.ends)
+    whole = compile_normal(filled.normal, channels, like, guarded=guarded)
     wanted, *forbidden = (
-        CompiledPart(part.text, compile_normal(part.normal, channels, known.compiled))
+        _part(part.text, compile_normal(part.normal, channels, known.compiled, guarded=guarded))
         for part, known in zip(filled.parts, like.absence.parts, strict=True)
     )
     return _with_absence(whole, replace(like.absence, wanted=wanted, forbidden=tuple(forbidden)), like.level)
 
 
 def compile_normal(
-    normal: NormalQuery, channels: Mapping[str, ChannelFacts], like: CompiledQuery | None = None
+    normal: NormalQuery,
+    channels: Mapping[str, ChannelFacts],
+    like: CompiledQuery | None = None,
+    *,
+    guarded: bool = False,
 ) -> CompiledQuery:
     """Compile a normal form, as ``compile_query`` does; refusals have no place."""
-    found = _Compiler(normal, channels, with_guards=len(normal.blocks) == 2).compiled(like)
+    with_guards = len(normal.blocks) == 2 or (guarded and len(normal.blocks) == 1)
+    found = _Compiler(normal, channels, with_guards=with_guards).compiled(like)
     guards = [guard.alternatives for guard in found.group.guards if guard is not None]
     if guards and (found.group.exchanges or prod(map(len, guards)) > MOST_ALTERNATIVES):
         # Rows of links put matches together that ``ONCE`` exchanges, and know no guards.

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-__all__ = ["ChannelFacts", "asks_kind", "deciding"]
+__all__ = ["ANSWERS", "SUB_QUERIES", "ChannelFacts", "asks_kind", "deciding", "is_sub_query"]
+
+ANSWERS = "xscl.answers"
+"""Channel of the documents that windows of matches make."""
+SUB_QUERIES = "xscl.sub."
+"""Beginning of the names of sub-queries, and of the channels that they publish to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +47,8 @@ def deciding(facts: ChannelFacts | None, is_asked: bool) -> ChannelFacts:
     if facts is None:
         return ChannelFacts()
     return replace(facts, kind=None) if facts.kind == "xml" and not is_asked else facts
+
+
+def is_sub_query(name: str) -> bool:
+    """Tell whether a name is that of a sub-query, or of its channel."""
+    return name.startswith(SUB_QUERIES)

@@ -7,9 +7,19 @@ from fractions import Fraction
 from xscl.base.durations import format_duration
 from xscl.language import ast
 
-__all__ = ["format_level", "format_operand", "format_query", "format_select", "format_statement", "format_string"]
+__all__ = [
+    "format_level",
+    "format_operand",
+    "format_operator",
+    "format_query",
+    "format_select",
+    "format_statement",
+    "format_string",
+]
 
 _WHITE = " \t\r\n"
+_PLACES = 13
+"""Places behind the point of a number that is written with one, and one more."""
 
 
 def format_query(query: ast.Query) -> str:
@@ -18,7 +28,7 @@ def format_query(query: ast.Query) -> str:
     Strings stand in single quotes, durations in the largest unit that divides them, ends of relative windows are
     closed, paths in brackets begin with '.', and what is said by default is left out.
     """
-    lines = _source(query.source)
+    lines = _tree(query.source if query.steps is None else query.steps)
     first = lines[0].lower()
     if query.select is not None:
         lines[0] = f"SELECT {format_select(query.select)} FROM {lines[0]}"
@@ -30,7 +40,7 @@ def format_query(query: ast.Query) -> str:
     if query.aggregate is not None:
         lines += _aggregate(query.aggregate)
     if query.publish is not None:
-        lines.append(f"PUBLISH {query.publish}")
+        lines.append(f"PUBLISH {query.publish}" + " SPANNING" * query.spanning + " AS ROWS" * query.as_rows)
     if query.starting != "NOW":
         lines.append(f"STARTING {query.starting if query.starting == 'ALL' else format_string(query.starting)}")
     if query.level is not None:
@@ -89,18 +99,53 @@ def format_string(value: str) -> str:
 # -- blocks ----------------------------------------------------------------------------------------------------
 
 
-def _source(source: ast.Source) -> list[str]:
-    if isinstance(source, ast.Block):
-        return [_block(source)]
-    right = _source(source.right)
-    if isinstance(source.right, ast.Join):
+def _tree(tree: ast.Tree) -> list[str]:
+    match tree:
+        case ast.Block():
+            return [_block(tree)]
+        case ast.Filter():
+            return [*_tree(tree.of), f"  {format_operator(tree)}"]
+    right = _tree(tree.right)
+    if not isinstance(tree.right, ast.Block):
         right[0] = "(" + right[0]
         right[-1] += ")"
-    return [*_source(source.left), f"  {source.op.upper()} {{{_params(source)}}}", *right]
+    return [*_tree(tree.left), f"  {format_operator(tree)}", *right]
+
+
+def format_operator(tree: ast.Join | ast.Next | ast.Fold | ast.Filter) -> str:
+    """Return an operator of FROM with its braces, without its operands."""
+    match tree:
+        case ast.Join():
+            return f"{tree.op.upper()} {{{_params(tree)}}}"
+        case ast.Next():
+            return f"NEXT {{{_params(tree)}}}" if tree.atoms or tree.windows else "NEXT"
+        case ast.Fold():
+            return f"FOLD {{{_fold(tree)}}}"
+        case ast.Filter():
+            return f"FILTER {{{_filter(tree)}}}"
+
+
+def _fold(fold: ast.Fold) -> str:
+    parts = [_params(fold)]
+    if fold.conditions:
+        parts.append("WHILE " + " AND ".join(map(_atom, fold.conditions)))
+    kept = [f"{format_operand(each.value)} AS {each.name}" for each in fold.accumulators]
+    kept += ["LONGEST"] * fold.longest
+    kept += [] if fold.at_most is None else [f"AT MOST {fold.at_most}"]
+    return ", ".join([" ".join(filter(None, parts))] * any(parts) + kept)
+
+
+def _filter(step: ast.Filter) -> str:
+    conditions = " AND ".join(
+        f"DUR {each.op} {format_duration(each.time)}" if isinstance(each, ast.Duration) else _atom(each)
+        for each in step.conditions
+    )
+    return ", ".join([conditions] * bool(conditions) + list(map(_window, step.windows)))
 
 
 def _block(block: ast.Block) -> str:
-    return block.channel + _binding(block.binding) + _brackets(block.predicates) + _steps(block.steps)
+    of = f"({format_query(block.query)})" if isinstance(block, ast.SubQuery) else block.channel
+    return of + _binding(block.binding) + _brackets(block.predicates) + _steps(block.steps)
 
 
 def _binding(binding: ast.Binding | None) -> str:
@@ -159,7 +204,7 @@ def _expression(expression: ast.RelPath | ast.Literal_ | ast.Call) -> str:
 # -- parameters of a join --------------------------------------------------------------------------------------
 
 
-def _params(join: ast.Join | ast.Negation) -> str:
+def _params(join: ast.Join | ast.Negation | ast.Next | ast.Fold) -> str:
     atoms = " AND ".join(map(_atom, join.atoms))
     return ", ".join([atoms] * bool(atoms) + list(map(_window, join.windows)))
 
@@ -168,7 +213,7 @@ def _atom(atom: ast.Atom) -> str:
     return f"{format_operand(atom.left)} {atom.op} {format_operand(atom.right)}"
 
 
-def format_operand(operand: ast.Operand) -> str:
+def format_operand(operand: ast.Expression) -> str:
     """Return a side of a predicate."""
     match operand:
         case ast.StringOperand(value):
@@ -186,12 +231,25 @@ def format_operand(operand: ast.Operand) -> str:
             if constant:
                 text += f" {'-' if constant < 0 else '+'} {_number(abs(constant))}"
             return text
+        case ast.Arithmetic(op, left, right):
+            return f"{_inner(left)} {op} {_inner(right)}"
     raise AssertionError(operand)
 
 
+def _inner(operand: ast.Expression) -> str:
+    """Return an operand of arithmetic, in parentheses where it needs them."""
+    text = format_operand(operand)
+    if isinstance(operand, ast.Linear) and (text.isdigit() or operand == ast.Linear(operand.path)):
+        return text
+    return f"({text})" if isinstance(operand, ast.Linear | ast.Arithmetic) else text
+
+
 def _number(number: Fraction) -> str:
-    # A fraction is written as a division, which is exact.
-    return str(number)
+    places = next((places for places in range(_PLACES) if 10**places % number.denominator == 0), 0)
+    if not places:
+        return str(number)  # of what no short decimal is equal to, a division, which is exact
+    digits = f"{abs(number.numerator) * 10**places // number.denominator:0{places + 1}}"
+    return f"{'-' * (number < 0)}{digits[:-places]}.{digits[-places:]}"
 
 
 def _var_path(path: ast.VarPath) -> str:

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from xscl.base.errors import QueryError
 from xscl.language import ast
-from xscl.language.compile import CompiledQuery, compile_filled, compile_query
+from xscl.language.compile import GUARDED, CompiledQuery, compile_filled, compile_query
 from xscl.language.facts import ChannelFacts
 from xscl.language.form_reader import FormKey, FormRead, read_form
 from xscl.language.outlines import Outline, outline_of
@@ -36,7 +36,9 @@ _MOST_TEXTS = 50_000
 _MOST_COMPILED = 5_000
 """Compiled queries that are remembered, some 20 kB each."""
 
-_STEPS = re.compile(r"\bwithout\b|\bnot\b.*\bfollowed\b|\bwindow\b", re.IGNORECASE | re.DOTALL)
+_STEPS = re.compile(
+    r"\bwithout\b|\bnot\b.*\bfollowed\b|\bwindow\b|\bnext\b|\bfold\b|\bfilter\b", re.IGNORECASE | re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,18 @@ class Preparer:
     """Compiles texts for one set of namespaces and channels; it remembers forms, so use one for many texts."""
 
     def __init__(
-        self, namespaces: Mapping[str, str] | None = None, channels: Mapping[str, ChannelFacts] | None = None
+        self,
+        namespaces: Mapping[str, str] | None = None,
+        channels: Mapping[str, ChannelFacts] | None = None,
+        *,
+        guarded: bool = False,
     ) -> None:
+        """``guarded`` is as of ``compile_query``, for all texts."""
         self.namespaces = dict(namespaces or {})
         self.channels = dict(channels or {})
+        self.guarded = guarded
+        self._of_guarded: Preparer | None = None
+        """Compiles texts that begin with ``GUARDED``, without that."""
         self._forms: dict[FormKey, _Form] = {}
         self._outlines: dict[tuple[str, ...], Outline] = {}
         """Texts that differ in constants of brackets alone."""
@@ -99,6 +109,10 @@ class Preparer:
 
     def prepare_text(self, text: str) -> Prepared:
         """Prepare a text that is one query and nothing else: the text of a registered query or group."""
+        if text.startswith(GUARDED):
+            if self._of_guarded is None:
+                self._of_guarded = Preparer(self.namespaces, self.channels, guarded=True)
+            return self._of_guarded.prepare_text(text.removeprefix(GUARDED))
         return self.known(text) or self.prepare(text, tokenize(text)[:-1], lambda: (parse_query(text), text))
 
     def _prepared(self, text: str, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
@@ -132,14 +146,16 @@ class Preparer:
         if filled is None:
             return None
         try:
-            compiled = compile_filled(filled, self.channels, known.first)
+            compiled = compile_filled(filled, self.channels, known.first, guarded=self.guarded)
         except QueryError:
             return None  # said of this text
         self._kept += 1
         return Prepared(replace(compiled, notes=known.first.notes), known.names)
 
     def _compiled(self, query: ast.Query, text: str, like: CompiledQuery | None = None) -> Prepared:
-        compiled = compile_query(query, text, namespaces=self.namespaces, channels=self.channels, like=like)
+        compiled = compile_query(
+            query, text, namespaces=self.namespaces, channels=self.channels, like=like, guarded=self.guarded
+        )
         compiled = replace(compiled, notes=text_notes(query, compiled.normal.cases))
         self._kept += 1
         return Prepared(compiled, names_json(compiled), query.publish, query.starting)

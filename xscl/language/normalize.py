@@ -289,7 +289,7 @@ class _Normalizer:
     def _lookup(self, name: str, span: Span, placed: PlacedJoin | None = None) -> tuple[int, int]:
         """(block, node) of a variable; with ``placed``, of one that is joined so far."""
         block_of = {known: block for known, (block, _) in self.variables.items()}
-        bound_block(name, span, self.text, block_of, placed)
+        bound_block(name, span, self.text, block_of, None if placed is None else placed.blocks)
         return self.variables[name]
 
     def _one_variable(self, side: _Side, op: ast.Op, constant: str | Fraction, span: Span) -> None:

@@ -145,8 +145,10 @@ class Outline:
 
     def _make(self, text: str, tokens: Sequence[Token], namespaces: Mapping[str, str]) -> None:
         """Bring the text with marks to normal form, where that can be filled in."""
-        if self.first.windowed is not None or any(
-            kind in _OTHERS or kind == "name" and value.lower() in _CLAUSES for kind, value, _, _ in tokens
+        if (
+            self.first.windowed is not None
+            or self.first.stepped
+            or any(kind in _OTHERS or kind == "name" and value.lower() in _CLAUSES for kind, value, _, _ in tokens)
         ):
             return
         words: list[str] = []

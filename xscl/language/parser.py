@@ -1,38 +1,23 @@
 """A recursive-descent parser for XSCL: one method a rule of docs/reference/language.md, Statements.
 
-``token_reader``, ``path_parser`` and ``atom_parser`` have the rules of smaller parts.
+``token_reader``, ``path_parser``, ``atom_parser``, ``step_parser`` and ``from_parser`` have the rules of smaller parts.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Literal, NoReturn
 
-from xscl.base.errors import QueryError, Span, UnsupportedFeatureError
+from xscl.base.errors import QueryError
 from xscl.base.types import to_micros
 from xscl.language import ast, constructor
-from xscl.language.atom_parser import AtomParser
 from xscl.language.format import format_operand
+from xscl.language.from_parser import FromParser, members
 from xscl.language.token_reader import shown
 from xscl.language.tokens import statement_tokens, tokenize
 
-__all__ = ["MAX_BLOCKS", "StatementParser", "parse_level", "parse_query"]
+__all__ = ["StatementParser", "parse_level", "parse_query"]
 
-MAX_BLOCKS = 16
-"""Blocks in one query."""
-_JOINS = "use FOLLOWED BY {…} or JOIN {…}"
-_ABSENT = "write A NOT FOLLOWED BY {x = y, 1 h} B"
-_LATER = {
-    "next": _JOINS,
-    "fold": _JOINS,
-    "filter": "conditions on one document go into its brackets",
-    "union": "let several queries PUBLISH to one channel and read that",
-    "begin": "bound the members' times by windows, and the past by STARTING",
-    "end": "drop the query when it is to end",
-    "limit": "cut the list of matches where you read it",
-}
-"""Words behind FROM that are kept free, with what to do meanwhile."""
 _MADE = "channels and streams are made outside: xscl channel {verb} NAME; a query: CREATE QUERY name AS S//a"
 _NOUNS = {
     "stream": _MADE,
@@ -87,7 +72,7 @@ def parse_query(text: str) -> ast.Query:
     return query
 
 
-class StatementParser(AtomParser):
+class StatementParser(FromParser):
     """Reads statements and queries."""
 
     def end(self) -> int:
@@ -161,14 +146,14 @@ class StatementParser(AtomParser):
         """Read a query."""
         start = self.token
         select = None
-        if start.is_word("select") and self.at_select():
+        if self.at_query():
             self.next()
             select = self.select()
             self.word("from", "after the SELECT list" if not isinstance(select, ast.Constructor) else "after it")
-        source = self.source()
+        tree = self.tree()
         negations = self.negations()
         aggregate = self.windows() if self.token.is_word("window", "group", "having", "top") else None
-        if aggregate is None and self.measures:
+        if aggregate is None and self.measures and isinstance(tree, ast.Block | ast.Join):
             measure = next(iter(self.measures.values()))
             self.fail(
                 f"{measure.text} speaks of matches together, and no WINDOW says which",
@@ -176,9 +161,11 @@ class StatementParser(AtomParser):
                 hint="write WINDOW 1 h GROUP BY x behind the blocks, or WINDOW 1 h EVERY 10 min",
             )
         publish, starting, published = None, "NOW", ast.NOWHERE
+        spanning = as_rows = False
         if self.take_word_if("publish"):
             token = self.kept_name("the channel to publish to")
             publish, published = token.value, token.span
+            spanning, as_rows = self.published_as()
         if self.take_word_if("starting"):
             starting = self.starting()
             if publish is None and self.token.is_word("publish"):
@@ -186,6 +173,7 @@ class StatementParser(AtomParser):
         level = self.level() if self.take_word_if("consistency") else None
         retracts = self.token.is_word("on") and self.change()
         measures = tuple(self.measures.values())
+        source, steps = (tree, None) if isinstance(tree, ast.Block | ast.Join) else (members(tree), tree)
         return ast.Query(
             source,
             select,
@@ -196,9 +184,36 @@ class StatementParser(AtomParser):
             retracts,
             aggregate,
             measures,
+            steps,
             self.since(start),
             published,
+            spanning,
+            as_rows,
         )
+
+    def at_query(self) -> bool:
+        """Return whether SELECT comes, rather than a channel of that name."""
+        return self.token.is_word("select") and self.at_select()
+
+    def sub_query(self) -> ast.Query:
+        """Read a query in parentheses, which says what it finds, and not when and for whom."""
+        query = self.query()
+        for said, span, message, hint in (
+            (query.publish is not None, query.publish_span, "publishes to the query around it", "leave out PUBLISH"),
+            (query.starting != "NOW", query.span, "sees what the query around it sees", "leave out STARTING"),
+        ):
+            if said:
+                message = f"a query in parentheses {message}"
+                self.unsupported("XSCL_SUB_QUERY_LIMIT", message, span, hint)
+        return query
+
+    def published_as(self) -> tuple[bool, bool]:
+        """Read whether what is published has a beginning, and whether it is rows."""
+        spanning = self.take_word_if("spanning") is not None
+        as_rows = self.take_word_if("as") is not None
+        if as_rows:
+            self.word("rows", "after AS: PUBLISH name AS ROWS")
+        return spanning, as_rows
 
     def windows(self) -> ast.Aggregate:
         """Read windows and groups of matches."""
@@ -245,13 +260,6 @@ class StatementParser(AtomParser):
             self.next()
             return False, self.duration()
         return False, None
-
-    def whole_number(self, what: str) -> int:
-        """Read a number of things, one at least."""
-        token = self.token
-        if token.kind != "number" or "." in token.value or not token.value.strip("0") or len(token.value) > 9:
-            self.fail(f"expected a number of {what}, found {shown(token)}")
-        return int(self.next().value)
 
     def at_select(self) -> bool:
         """Return whether a SELECT clause comes, rather than a channel of that name."""
@@ -308,8 +316,9 @@ class StatementParser(AtomParser):
             return None
         if self.token.kind == "constructor":
             found, end = constructor.read(self.text, self.token.start, self.hole)
-            self.tokens[-1] = self.token._replace(end=end)
-            self.tokens += statement_tokens(self.text, end, begun=True)
+            if self.at == len(self.tokens) - 1:  # read for the first time
+                self.tokens[-1] = self.token._replace(end=end)
+                self.tokens += statement_tokens(self.text, end, begun=True)
             self.next()
             return found
         if self.token.kind == "<":
@@ -344,120 +353,16 @@ class StatementParser(AtomParser):
         return ast.SelectItem(path, name, self.since(start))
 
     def select_path(self) -> ast.VarPath:
-        """Read a path, or a function over matches or over what they are grouped by."""
-        start = self.token
-        if start.kind != "name" or self.peek().kind != "(":
-            return self.var_path()
+        """Read a path, a function over matches or over what they are grouped by, or arithmetic."""
+        start, at = self.token, self.at
+        if start.kind != "number" and self.peek().kind != "(":
+            path = self.var_path()
+            if self.token.kind not in ("+", "-", "*"):
+                return path
+            self.at, self.token = at, start
         self.aggregates = True
         operand = self.operand()
         self.aggregates = False
         if isinstance(operand, ast.Linear) and operand.path is not None and operand == ast.Linear(operand.path):
             return operand.path
-        return self.measured(ast.Measure(format_operand(operand), "value", operand, False, self.since(start)))
-
-    def source(self) -> ast.Source:
-        """Read blocks and their joins."""
-        left = self.term()
-        while True:
-            start = self.token
-            if start.kind != "name" or self.at_negation():
-                return left
-            word = start.value.lower()
-            if word == "followed" and self.peek().is_word("by"):
-                self.next()
-                op = "followed by"
-            elif word == "followed" and self.peek().kind in ("{", "name"):
-                self.fail(
-                    f"expected BY after {start.value}, found {shown(self.peek())}",
-                    at=self.peek(),
-                    hint="write A FOLLOWED BY {x = y, 1 h} B",
-                )
-            elif word == "where":
-                self.fail(
-                    "there is no WHERE",
-                    at=start,
-                    hint="conditions on one document go into its brackets: S//a[./b = 'x'];"
-                    " comparisons of two documents into the braces of their join: {x = y, 1 h}",
-                )
-            elif word == "join":
-                op = "join"
-            elif word in _LATER:
-                self.later(start, _LATER[word])
-            else:
-                return left
-            self.next()
-            atoms, windows = self.params(op)
-            right = self.term()
-            left = ast.Join(op, left, right, atoms, windows, left.span | right.span)  # type: ignore[arg-type]
-
-    def at_negation(self) -> bool:
-        """Return whether WITHOUT or NOT FOLLOWED BY comes."""
-        token, after = self.token, self.peek()
-        if token.is_word("not") and not after.is_word("followed"):
-            self.fail(f"expected FOLLOWED BY after {token.value}, found {shown(after)}", at=after, hint=_ABSENT)
-        return token.is_word("without", "not")
-
-    def negations(self) -> tuple[ast.Negation, ...]:
-        """Read what must not be there, behind blocks and their joins."""
-        found: list[ast.Negation] = []
-        while self.token.kind == "name" and self.at_negation():
-            start = self.token
-            self.next()
-            negated: Literal["without", "not followed by"] = "without"
-            if start.is_word("not"):
-                self.next()
-                self.word("by", "after NOT FOLLOWED")
-                negated = "not followed by"
-            self.negates = True
-            atoms, windows = self.params(negated)
-            self.negates = False
-            span = self.since(start)
-            if self.token.kind == "(":
-                self.fail_inside("joins in parentheses behind it", self.token.span)
-            found.append(ast.Negation(negated, self.block(), atoms, windows, span))
-            behind = self.token
-            if behind.is_word("join") or behind.is_word("followed") and self.peek().is_word("by"):
-                self.fail_inside("a join behind it", behind.span)
-        return tuple(found)
-
-    def fail_inside(self, found: str, span: Span) -> NoReturn:
-        """Refuse an absence that is not the end of FROM."""
-        raise UnsupportedFeatureError(
-            "XSCL_ABSENCE_LIMIT",
-            f"an absence ends FROM with one block, and this has {found}",
-            text=self.text,
-            span=span,
-            hint="join first, and say last what must not be there: A JOIN {…} B WITHOUT {…} C",
-        )
-
-    def term(self) -> ast.Source:
-        """Read a block, or joins in parentheses."""
-        if self.token.kind != "(":
-            return self.block()
-        self.enter()
-        self.next()
-        inner = self.source()
-        if self.token.kind == "name" and self.at_negation():
-            self.fail_inside("a parenthesis around it", self.token.span)
-        self.op(")", "to close the parenthesis")
-        self.depth -= 1
-        return inner
-
-    def block(self) -> ast.Block:
-        """Read a block."""
-        start = self.token
-        channel = self.kept_name("a channel").value
-        self.blocks += 1
-        if self.blocks > MAX_BLOCKS:
-            raise QueryError(
-                "XSCL_TOO_MANY_BLOCKS",
-                f"a query has at most {MAX_BLOCKS} blocks",
-                text=self.text,
-                span=start.span,
-                hint="publish a part of it as a channel and join that",
-            )
-        binding = self.binding()
-        predicates = self.predicates()
-        self.no_binding_here(start, binding)
-        steps = self.steps()
-        return ast.Block(channel, binding, predicates, steps, self.since(start))
+        return self.measured(ast.Measure(format_operand(operand), "value", operand, span=self.since(start)))

@@ -47,12 +47,12 @@ def _alternatives_json(guard: Guard) -> str:
 
 def names_json(compiled: CompiledQuery) -> str:
     """Return a query's own names of its meta-variables and result nodes, as JSON."""
-    if compiled.windowed is not None:
+    if compiled.is_made:
         # Its matches are documents of their own, and each is one node.
         return json.dumps({"meta": [], "results": [None], "result_blocks": [0], "joined": []})
     return json.dumps(
         {
-            "meta": compiled.meta_names,
+            "meta": () if compiled.stepped else compiled.meta_names,  # its answers have no row of R_out
             "results": compiled.result_names,
             "result_blocks": compiled.result_blocks,
             "joined": compiled.joined_names,

@@ -29,7 +29,9 @@ __all__ = [
     "output_document",
     "prepare_select",
     "selected_document",
+    "selected_values",
     "told_document",
+    "told_values",
 ]
 
 _XML = DEFAULT_NAMESPACES["xml"]
@@ -105,6 +107,11 @@ def selected_document(selection: Selection, nodes: Mapping[str, Node]) -> str:
     return serialize(root)
 
 
+def selected_values(item: Item, nodes: Mapping[str, Node]) -> list[str]:
+    """Return the string values of all nodes that an item reaches; ``nodes`` are those of ``selected_document``."""
+    return [string_value(node) for node in _reached(item.path, nodes)]
+
+
 def told_document(selection: Element | None, values: Mapping[str, str]) -> str:
     """Build the document of what is told of many matches: ``values`` are of its holes, or of the elements of a list."""
     if selection is None:
@@ -114,6 +121,12 @@ def told_document(selection: Element | None, values: Mapping[str, str]) -> str:
         return serialize(root)
     owner = etree.Element("result")
     return serialize(_built(selection, {name: TextNode(owner, 1, value) for name, value in values.items()}))
+
+
+def told_values(answer: Node) -> dict[str, str]:
+    """Return the values that ``told_document`` has made a document of, by the names of their elements."""
+    assert isinstance(answer, etree._Element)
+    return {str(child.tag): child.text or "" for child in answer}
 
 
 # -- preparing -------------------------------------------------------------------------------------------------

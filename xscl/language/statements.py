@@ -21,6 +21,7 @@ from xscl.language.tokens import Token, statement_tokens
 __all__ = [
     "RawStatement",
     "ScriptItem",
+    "in_cel",
     "iter_script",
     "namespaces_json",
     "one_query",
@@ -63,15 +64,20 @@ class RawStatement:
         return self.tokens[0].is_word("drop") and self.tokens[1].is_word("query")
 
     @property
+    def is_cel(self) -> bool:
+        """Whether its query is a text in CEL."""
+        return self._head[2]
+
+    @property
     def name(self) -> str | None:
         """Name that it gives its query."""
-        begin = self._begin
-        return self.tokens[begin - 2].value if begin else None
+        place = self._head[0]
+        return self.tokens[place].value if place else None
 
     @property
     def name_span(self) -> Span:
         """Place of the name that it gives its query."""
-        return self.tokens[self._begin - 2].span
+        return self.tokens[self._head[0]].span
 
     @property
     def query_tokens(self) -> list[Token]:
@@ -81,12 +87,22 @@ class RawStatement:
     @property
     def _begin(self) -> int:
         """Place of the token behind ``CREATE STANDING QUERY name AS``; 0 without it."""
+        return self._head[1]
+
+    @property
+    def _head(self) -> tuple[int, int, bool]:
+        """Places of the query's name and of the query's first token, 0 without them, and whether it is in CEL."""
         tokens = self.tokens
+        if _says_cel(tokens):
+            return 0, 3, True
         if not tokens[0].is_word("create") or len(tokens) < 6:
-            return 0
+            return 0, 0, False
         at = 2 if tokens[1].is_word("standing") else 1
-        named = tokens[at].is_word("query") and tokens[at + 1].kind == "name" and tokens[at + 2].is_word("as")
-        return at + 3 if named and not tokens[at + 1].value.endswith("'") else 0
+        if not tokens[at].is_word("query") or tokens[at + 1].kind != "name" or tokens[at + 1].value.endswith("'"):
+            return 0, 0, False
+        if tokens[at + 2].is_word("as"):
+            return at + 1, at + 3, False
+        return (at + 1, at + 5, True) if _says_cel(tokens[at + 2 :]) else (0, 0, False)
 
     def parse(self) -> ScriptItem:
         """Parse it; a parser adds to its tokens behind constructors, hence the copy."""
@@ -141,6 +157,24 @@ class RawStatement:
             QuerySyntaxError: it has one.
         """
         require_characters(self.text, self.tokens[0].start, self.tokens[-1].end)
+
+
+def _says_cel(tokens: list[Token]) -> bool:
+    return len(tokens) > 3 and all(map(Token.is_word, tokens, ("language", "cel", "as")))
+
+
+def in_cel(script: str) -> str:
+    """Return a script whose queries are texts in CEL as one that says so of each query."""
+    said: list[str] = []
+    end = 0
+    for statement in raw_statements(script):
+        if statement.is_declaration or statement.is_drop or statement.is_cel:
+            continue
+        named = statement.name is not None
+        at = statement.name_span.end if named else statement.tokens[0].start
+        said += [script[end:at], " LANGUAGE CEL" if named else "LANGUAGE CEL AS "]
+        end = at
+    return "".join(said) + script[end:]
 
 
 def parse_script(text: str) -> list[ScriptItem]:

@@ -17,6 +17,8 @@ _ORDERS = ("<", "<=", ">", ">=")
 def text_notes(query: ast.Query, cases: Sequence[Case]) -> tuple[str, ...]:
     """Return notes on places where a text means something else than it seems to; ``cases`` are the query's."""
     absent = [note for each in query.negations for note in _braces(each)]
+    if query.steps is not None:
+        return tuple(dict.fromkeys(_text_notes(query.steps)))
     return tuple(dict.fromkeys((*_text_notes(query.source), *_unlimited(query.source, cases), *absent)))
 
 
@@ -31,17 +33,20 @@ def _unlimited(source: ast.Source, cases: Sequence[Case]) -> Iterator[str]:
             yield "no window: unlimited time; join state is kept for ever; write a window such as 7 days, or UNBOUNDED"
 
 
-def _text_notes(source: ast.Source) -> Iterator[str]:
-    if isinstance(source, ast.Block):
-        yield from _predicates(source.predicates)
-        yield from _steps(source.steps)
-        return
-    yield from _text_notes(source.left)
-    yield from _text_notes(source.right)
-    yield from _braces(source)
+def _text_notes(source: ast.Tree) -> Iterator[str]:
+    match source:
+        case ast.Block():
+            yield from _predicates(source.predicates)
+            yield from _steps(source.steps)
+        case ast.Filter():
+            yield from _text_notes(source.of)
+        case _:
+            yield from _text_notes(source.left)
+            yield from _text_notes(source.right)
+            yield from _braces(source)
 
 
-def _braces(source: ast.Join | ast.Negation) -> Iterator[str]:
+def _braces(source: ast.Join | ast.Negation | ast.Next | ast.Fold) -> Iterator[str]:
     for atom in source.atoms:
         for one, op, other in ((atom.left, atom.op, atom.right), (atom.right, atom.op, atom.left)):
             if op in _ORDERS and isinstance(one, ast.StringOperand) and isinstance(other, ast.Linear):

@@ -171,6 +171,6 @@ def _begins_constructor(text: str, end: int, tokens: list[Token]) -> bool:
     return (
         len(tokens) > 1
         and tokens[-2].is_word("select")
-        and (len(tokens) == 2 or tokens[-3].is_word("as"))
+        and (len(tokens) == 2 or tokens[-3].is_word("as") or tokens[-3].kind == "(")
         and _NAME_START.match(text, end) is not None
     )

@@ -43,6 +43,11 @@ class PlacedJoin:
     middle: int
     end: int
 
+    @property
+    def blocks(self) -> range:
+        """Return the places of its blocks."""
+        return range(self.start, self.end)
+
 
 def placed_joins(source: ast.Source) -> list[PlacedJoin]:
     """Return all joins of a query, operands before what joins them."""
@@ -76,14 +81,14 @@ def cases_of(source: ast.Source, text: str, block_of: Mapping[str, int], names: 
     return _Windows(text, block_of, names).cases(source)
 
 
-def bound_block(name: str, span: Span, text: str, block_of: Mapping[str, int], placed: PlacedJoin | None = None) -> int:
-    """Return the block that binds a variable; with ``placed``, one of those joined so far.
+def bound_block(name: str, span: Span, text: str, block_of: Mapping[str, int], blocks: range | None = None) -> int:
+    """Return the block that binds a variable; with ``blocks``, one of these, which are joined so far.
 
     Raises:
         UnboundVariableError: there is none.
     """
     block = block_of.get(name)
-    if block is not None and (placed is None or placed.start <= block < placed.end):
+    if block is not None and (blocks is None or block in blocks):
         return block
     whole = name.partition(".")[0]
     if block is None and whole != name and whole in block_of:
@@ -94,7 +99,7 @@ def bound_block(name: str, span: Span, text: str, block_of: Mapping[str, int], p
             span=span,
             hint=f"a path behind a variable is written with '/': {name.replace('.', '/')}",
         )
-    known = sorted(n for n, b in block_of.items() if placed is None or placed.start <= b < placed.end)
+    known = sorted(n for n, b in block_of.items() if blocks is None or b in blocks)
     raise UnboundVariableError(
         "XSCL_UNBOUND_VARIABLE",
         f"the variable {name} is not bound {'in any block' if block is None else 'in a block joined so far'}",
@@ -158,8 +163,8 @@ class _Windows:
         for window in placed.join.windows:
             match window:
                 case ast.RelativeWindow():
-                    later = bound_block(window.later, window.later_span, self.text, self.block_of, placed)
-                    earlier = bound_block(window.earlier, window.earlier_span, self.text, self.block_of, placed)
+                    later = bound_block(window.later, window.later_span, self.text, self.block_of, placed.blocks)
+                    earlier = bound_block(window.earlier, window.earlier_span, self.text, self.block_of, placed.blocks)
                     if later == earlier:
                         raise QueryError(
                             "XSCL_ATOM_INSIDE_BLOCK",

@@ -1,0 +1,115 @@
+"""Shapes of steps: what queries have in common that differ only in the numbers of their conditions.
+
+Queries of one shape are one step, whose rows are moved once for all of them.  A shape is a pure function of a query's
+steps, and so are the numbers that are taken out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from xscl.base.values import digest_text
+from xscl.language.step_terms import Filter, Fold, Next, Node, Part, Skip, StepsDefinition
+from xscl.language.terms import Comparison, Term
+
+__all__ = ["alike", "comparisons_of", "filled", "shape_of", "slots_of", "step_id"]
+
+_Change = Callable[[Comparison], Comparison]
+
+
+def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Fraction, ...]]:
+    """Return steps without the numbers of their conditions and the names of their variables, and the numbers.
+
+    Nothing is taken out of steps with LONGEST, for whose matches others decide.
+    """
+    numbers: list[Fraction] = []
+
+    def taken(term: Term, op: str) -> Term:
+        # What is greater or less is compared as a number in any case: p is 1 * p + 0.
+        if term.kind == "text" or not (term.is_number or op not in ("=", "!=") and not term.functions):
+            return term
+        numbers.extend((term.factor, term.constant))
+        return replace(term, factor=Fraction(1), constant=Fraction(0), is_number=True, slot=len(numbers) - 2)
+
+    def change(one: Comparison) -> Comparison:
+        return Comparison(taken(one.left, one.op), one.op, taken(one.right, one.op))
+
+    parts = tuple(replace(part, names=("",) * len(part.names)) for part in definition.parts)
+    root = definition.root if _has_longest(definition.root) else _changed(definition.root, change)
+    return replace(definition, parts=parts, root=root), tuple(numbers)
+
+
+def step_id(shape: StepsDefinition, channels: Sequence[Sequence[str]]) -> str:
+    """Return the name of the step of a shape over channels, those that each part reads."""
+    return f"s3_{digest_text('step', repr(shape), repr(channels), size=8)}"
+
+
+def filled(root: Node, numbers: Sequence[Fraction | None]) -> Node:
+    """Return steps of a shape with their numbers; those that are None stay taken out."""
+
+    def given(term: Term, op: str) -> Term:
+        if term.slot is None:
+            return term
+        factor, constant = numbers[term.slot], numbers[term.slot + 1]
+        if factor is None or constant is None:
+            return term
+        is_plain = op not in ("=", "!=") and term.kind != "number" and factor == 1 and constant == 0
+        return replace(term, factor=factor, constant=constant, is_number=not is_plain, slot=None)
+
+    return _changed(root, lambda one: Comparison(given(one.left, one.op), one.op, given(one.right, one.op)))
+
+
+def alike(numbers: Sequence[Sequence[Fraction]]) -> list[Fraction | None]:
+    """Return the numbers that all queries of a shape have; None: they differ."""
+    return [column[0] if len(set(column)) == 1 else None for column in zip(*numbers, strict=True)]
+
+
+def slots_of(comparison: Comparison) -> tuple[int, ...]:
+    """Return the places of the numbers that were taken out of a condition."""
+    slots = (term.slot for term in (comparison.left, comparison.right))
+    return tuple(place for slot in slots if slot is not None for place in (slot, slot + 1))
+
+
+def comparisons_of(node: Node) -> Iterator[Comparison]:
+    """Yield the conditions of a step, without those of the steps below it."""
+    match node:
+        case Filter():
+            yield from node.comparisons
+        case Next():
+            yield from node.skip.comparisons
+        case Fold():
+            yield from (*node.skip.comparisons, *node.conditions)
+
+
+def _changed(node: Node, change: _Change) -> Node:
+    """Return steps with other conditions."""
+    match node:
+        case Part():
+            return node
+        case Filter():
+            return replace(node, of=_changed(node.of, change), comparisons=tuple(map(change, node.comparisons)))
+        case Next():
+            left, right = _changed(node.left, change), _changed(node.right, change)
+            return replace(node, left=left, right=right, skip=_skip(node.skip, change))
+        case Fold():
+            left, right = _changed(node.left, change), _changed(node.right, change)
+            skip, conditions = _skip(node.skip, change), tuple(map(change, node.conditions))
+            return replace(node, left=left, right=right, skip=skip, conditions=conditions)
+
+
+def _skip(skip: Skip, change: _Change) -> Skip:
+    return replace(skip, comparisons=tuple(map(change, skip.comparisons)))
+
+
+def _has_longest(node: Node) -> bool:
+    match node:
+        case Part():
+            return False
+        case Filter():
+            return _has_longest(node.of)
+        case Next():
+            return _has_longest(node.left) or _has_longest(node.right)
+        case Fold():
+            return node.longest or _has_longest(node.left) or _has_longest(node.right)
