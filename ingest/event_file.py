@@ -33,7 +33,7 @@ __all__ = [
 
 _CHANNEL = re.compile(r"[^\W\d](?:[\w.-]*\w)?")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_EVENT_KEYS = ("channel", "id", "ts", "xml", "row")
+_EVENT_KEYS = ("channel", "id", "ts", "start", "xml", "row")
 _CONTROL_KEYS = ("register", "drop", "flush", "heartbeat", "retract")
 _QUERY_KEYS = ("text", "name", "owner")
 _BEAT_KEYS = ("channel", "ts")
@@ -254,14 +254,15 @@ def _event(line: dict[str, object], where: str) -> Event:
     channel = _channel(line["channel"])
     id = _id(line["id"]) if "id" in line else None
     ts = _time(line["ts"]) if "ts" in line else None
+    start = _time(line["start"], "start") if "start" in line else None
     if ("xml" in line) == ("row" in line):
         raise _bad("an event has exactly one of xml (a string) and row (an object)")
     if "row" in line:
-        return Event(channel, id, ts, row=_row(line["row"]), source=where)
+        return Event(channel, id, ts, row=_row(line["row"]), source=where, start=start)
     xml = line["xml"]
     if not isinstance(xml, str):
         raise _bad(f"xml must be a string, found {_kind(xml)}")
-    return Event(channel, id, ts, xml=_whole(xml, "xml"), source=where)
+    return Event(channel, id, ts, xml=_whole(xml, "xml"), source=where, start=start)
 
 
 def _channel(value: object) -> str:
@@ -283,8 +284,8 @@ def _id(value: object) -> str:
     return _whole(value, "id")
 
 
-def _time(value: object) -> int | Decimal | str:
-    expected = "ts must be ISO 8601 with a zone or seconds since the epoch"
+def _time(value: object, key: str = "ts") -> int | Decimal | str:
+    expected = f"{key} must be ISO 8601 with a zone or seconds since the epoch"
     if isinstance(value, bool) or not isinstance(value, (int, Decimal, str)):
         raise _bad(f"{expected}, found {_show(value)}")
     try:

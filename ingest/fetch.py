@@ -98,6 +98,8 @@ class Fetched:
     """Why there is no body that could be a feed; None with a body, and for 304."""
     requests: int
     received: int
+    seconds: float = 0.0
+    """Time that hosts took to answer."""
 
 
 def user_agent(version: str, contact: str | None) -> str:

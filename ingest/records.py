@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from xscl.base.errors import XsclError
 from xscl.base.pickled import by_fields
-from xscl.base.types import Event
+from xscl.base.types import Event, Scalar
 from xscl.ingest.item import Feed, Item
 
 if TYPE_CHECKING:
@@ -174,6 +174,8 @@ class Poll:
     """Values by columns of ``feeds``: validators, times, counters."""
     address: str = ""
     """Address of the answer, behind all redirects."""
+    told: Mapping[str, Scalar] = field(default_factory=dict)
+    """Row about the poll, without the number of new items."""
 
 
 @dataclass(frozen=True, slots=True)

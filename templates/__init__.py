@@ -24,6 +24,7 @@ Modules in reading order:
 * ``mapped_columns``: columns in a file that is mapped into memory, and never read as a whole
 * ``shapes``: the place of a witness in its document, as one number
 * ``pair_spans``: pairs of documents that are told by spans of lists, and never written down
+* ``class_columns``: rows of many classes of results that differ in their groups alone, in columns
 * ``results``: results of stage 2, in one relation
 * ``order``: which edges are enumerated, and which are verified on the pairs of others
 * ``matched_edges``: matched edges of one pair of documents, as relations between nodes
@@ -44,6 +45,7 @@ Modules in reading order:
 * ``edge_table``: edges that find pairs, by the keys of their sides
 * ``pair_documents``: documents of pairs, looked up among witness rows or runs
 * ``told_spans``: spans of rows that are handed out as they are
+* ``verified_edges``: edges that a pass looks up on the pairs that its other edges have found
 * ``meet``: units of work: a run of new rows meets other runs
 * ``find``: the joins of a batch, from new witnesses and the join state to results
 * ``exchanges``: matches that have the same events with two of them in each other's place
@@ -54,5 +56,12 @@ Modules in reading order:
 * ``once``: the same events in all orders, among which ``ONCE`` chooses
 * ``plain_matches``: combinations of an assembly among whose orders nothing is chosen
 * ``absence``: wanted bindings, less bindings with a forbidden document
+* ``lanes``: bindings of a part by key and time, along which all instances of all patterns move at once
+* ``fold_rounds``: rounds of a FOLD, in which open instances take their next rows together
+* ``member_sets``: sets of the queries that share a row: numbered sets, cut by ranges of the constants in which queries
+  differ
+* ``longest``: the longest matches of a FOLD: those whose events are no proper part of the events of another one
+* ``thresholds``: NEXT for many constants at once: one walk along record values answers each constant
 * ``link_matches``: rows of links → rows of R_out and matches of queries of three and more blocks, or of two orders
+* ``rules``: Rules of sharing: which operators of all queries run as one (M. Hong, RUMOR)
 """

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["Bools", "Int32s", "Int64s", "gather", "numbered", "rising", "stacked", "take"]
+__all__ = ["Bools", "Int32s", "Int64s", "gather", "numbered", "numbered_rows", "rising", "stacked", "take"]
 
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
@@ -49,6 +49,17 @@ def numbered(numbers: Int64s) -> tuple[Int64s, Int64s, Int64s]:
     first = np.empty(len(encoded.dictionary), dtype=np.int64)
     first[which[::-1]] = np.arange(len(which) - 1, -1, -1)  # of several the last is written
     return encoded.dictionary.to_numpy(), first, which
+
+
+def numbered_rows(columns: Iterable[Int64s]) -> tuple[Int64s, Int64s]:
+    """Return the first place of each different row, in this order, and which of them each is."""
+    code: Int64s | None = None
+    for column in columns:
+        of, _, which = numbered(column)
+        code = which if code is None else numbered(code * len(of) + which)[2]
+    assert code is not None
+    _, first, which = numbered(code)
+    return first, which
 
 
 def gather(starts: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:

@@ -100,7 +100,7 @@ class Finder:
         alone, both = self._alone()
         edge = alone[of][which]
         if (edge >= 0).any():
-            self._single_blocks(fresh.filter(pa.array(edge >= 0)), edge[edge >= 0], out)
+            self._single_blocks(fresh, edge, out)
         meets = ((alone[of] < 0) | both[of])[which] & ~fresh.column("late").to_numpy()
         held = self._held(fresh, meets)
         return run_of(fresh if held.all() else fresh.filter(pa.array(held)))
@@ -210,8 +210,9 @@ class Finder:
         more = self.numbers.count + 1 - len(edges)
         return np.pad(edges, (0, more), constant_values=-1), np.pad(both, (0, more))
 
-    def _single_blocks(self, rows: pa.Table, edge: Int32s, out: ResultColumns) -> None:
+    def _single_blocks(self, fresh: pa.Table, edge: Int32s, out: ResultColumns) -> None:
         """Resolve queries of one block, each in each document by itself, whatever else the document satisfies."""
+        rows, edge = fresh.filter(pa.array(edge >= 0)), edge[edge >= 0]
         docs, ts, nodes, chains = (rows.column(name).combine_chunks() for name in ("docid", "ts", "node", "chain"))
         doc: Int64s = docs.to_numpy()
         if len(self._shapes_of_ones) > _MANY_SHAPES:
@@ -222,7 +223,7 @@ class Finder:
         order, starts = grouped(doc, edge.astype(np.int64))
         doc, time, edge, shape = doc[order], ts.to_numpy()[order], edge[order], shape[order]
         matched = MatchedEdges(edge, shape, shape)
-        documents = documents_of_rows(rows)
+        documents = documents_of_rows(rows, fresh, self.program.guards)
         counts = np.diff(starts)
         at = starts[:-1][counts == 1]
         resolver.resolve_ones(doc[at], time[at], take(matched, at), documents, out)

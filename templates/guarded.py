@@ -29,6 +29,8 @@ class _Literals(NamedTuple):
     side: Int64s
     """Whether the literal speaks of the left document (0) or the right one (1)."""
     variable: Int64s
+    place: Int64s
+    """The place of the variable among those of facts, or of numbers."""
     operator: Int32s
     constant: npt.NDArray[np.float64]
 
@@ -39,8 +41,6 @@ class _Pairs(NamedTuple):
     left: Int64s
     right: Int64s
     facts: DocumentFacts
-    local: Int64s
-    """The place of each literal's variable among the variables of facts, or of numbers."""
 
     def of(self, side: int) -> Int64s:
         """Return the documents of one side."""
@@ -86,7 +86,13 @@ class Conjunctions:
         return cls(
             combination,
             starts,
-            _Literals(np.concatenate(sides)[order], table.variable[at], table.operator[at], table.constant[at]),
+            _Literals(
+                np.concatenate(sides)[order],
+                table.variable[at],
+                table.place[at],
+                table.operator[at],
+                table.constant[at],
+            ),
         )
 
     def held(self, left: Int64s, right: Int64s, facts: DocumentFacts) -> Iterator[tuple[Int64s, Int64s]]:
@@ -96,21 +102,25 @@ class Conjunctions:
         """
         if not len(left) or not len(self.combination):
             return
-        pairs = self._pairs(left, right, facts)
+        pairs = _Pairs(left, right, facts)
         access, cost = self._accesses(pairs)
-        order = np.argsort(cost, kind="stable")
-        order = order[cost[order] > 0]
+        order = np.flatnonzero(cost)
+        order = order[np.argsort(cost[order], kind="stable")]
         part = np.cumsum(cost[order]) // _MANY
         for some in np.split(order, np.flatnonzero(np.diff(part)) + 1):
             pair, conjunction = self._candidates(some, access[some], pairs)
             kept = self._tested(pair, conjunction, access, pairs)
             yield pair[kept], self.combination[conjunction[kept]]
 
+    def counted(self, left: Int64s, right: Int64s, facts: DocumentFacts) -> Int64s:
+        """Return how many pairs ``held`` tests for each conjunction."""
+        return self._accesses(_Pairs(left, right, facts))[1]
+
     def holds(self, left: Int64s, right: Int64s, conjunction: Int64s, facts: DocumentFacts) -> Bools:
         """Tell which pairs satisfy a conjunction each."""
         found = np.zeros(len(left), dtype=np.bool_)
         nothing = np.full(len(self.combination), -1, dtype=np.int64)
-        found[self._tested(np.arange(len(left)), conjunction, nothing, self._pairs(left, right, facts))] = True
+        found[self._tested(np.arange(len(left)), conjunction, nothing, _Pairs(left, right, facts))] = True
         return found
 
     def of_combinations(self, combinations: Int64s) -> tuple[Int64s, Int64s]:
@@ -118,20 +128,12 @@ class Conjunctions:
         begin = np.searchsorted(self.combination, combinations)
         return gather(begin, np.searchsorted(self.combination, combinations, side="right") - begin)
 
-    def _pairs(self, left: Int64s, right: Int64s, facts: DocumentFacts) -> _Pairs:
-        local = np.where(
-            self.literals.operator == 0,
-            np.searchsorted(facts.variables, self.literals.variable),
-            np.searchsorted(facts.compared, self.literals.variable),
-        )
-        return _Pairs(left, right, facts, local)
-
     def _accesses(self, pairs: _Pairs) -> tuple[Int64s, Int64s]:
         """Return the literal by which each conjunction is looked for, and how many pairs satisfy that.
 
         The literal is -1 for a conjunction without literals, which all pairs satisfy.
         """
-        facts, local = pairs.facts, pairs.local
+        facts, local = pairs.facts, self.literals.place
         cost = np.zeros(len(local), dtype=np.int64)
         for side in (0, 1):
             weights = np.bincount(pairs.of(side), minlength=pairs.documents)
@@ -143,16 +145,17 @@ class Conjunctions:
             for of, begin, order in self._ordered(mine, pairs):
                 sums = np.concatenate([np.cumsum(weights[order][::-1])[::-1], [0]])
                 cost[of] = sums[begin]
-        conjunction = np.repeat(np.arange(len(self.combination)), np.diff(self.starts))
-        order = np.lexsort((cost, conjunction))
-        some = np.flatnonzero(np.diff(self.starts))
-        access = np.full(len(self.combination), -1, dtype=np.int64)
-        access[some] = order[self.starts[some]]
+        sizes = np.diff(self.starts)
+        access = np.where(sizes > 0, self.starts[:-1], -1)
+        several = np.flatnonzero(sizes > 1)
+        literal, of = gather(self.starts[several], sizes[several])
+        order = np.lexsort((cost[literal], of))
+        access[several] = literal[order[np.cumsum(sizes[several]) - sizes[several]]]
         return access, np.where(access < 0, len(pairs.left), cost[access] if len(cost) else 0)
 
     def _ordered(self, mine: Bools, pairs: _Pairs) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
         """Yield some literals that compare numbers, an order of documents, and where in it those that satisfy begin."""
-        facts, local = pairs.facts, pairs.local
+        facts, local = pairs.facts, self.literals.place
         for number, name in enumerate(OPERATORS[1:], start=1):
             of_operator = mine & (self.literals.operator == number)
             for variable in np.unique(local[of_operator]).tolist():
@@ -189,7 +192,7 @@ class Conjunctions:
 
     def _documents(self, mine: Bools, pairs: _Pairs) -> Iterator[tuple[Int64s, Int64s]]:
         """Yield literals, and the documents that satisfy each."""
-        facts, local = pairs.facts, pairs.local
+        facts, local = pairs.facts, self.literals.place
         some = np.flatnonzero(mine & (self.literals.operator == 0))
         doc, fact = facts.entries()
         by_fact = np.argsort(fact, kind="stable")
@@ -216,7 +219,7 @@ class Conjunctions:
     def _satisfy(self, pair: Int64s, literal: Int64s, pairs: _Pairs) -> Bools:
         of, facts = take(self.literals, literal), pairs.facts
         doc = np.where(of.side == 0, pairs.left[pair], pairs.right[pair])
-        place = pairs.local[literal]
+        place = of.place
         found = np.zeros(len(pair), dtype=np.bool_)
         some = np.flatnonzero(of.operator == 0)
         found[some] = facts.has(doc[some], place[some])

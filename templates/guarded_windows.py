@@ -44,21 +44,25 @@ class GuardedWindows:
         self, pairs: MatchedPairs, documents: Documents, memberships: Mapping[int, Membership]
     ) -> tuple[Int64s, Int64s]:
         """Return places of pairs, rising, and of windows that admit them."""
-        docs = rising(np.concatenate([pairs.left, pairs.right]))
-        facts = documents.facts(docs)
-        left, right = np.searchsorted(docs, pairs.left), np.searchsorted(docs, pairs.right)
+        given, pairs = pairs, _with_right(pairs)
+        left, right, facts = _facts(pairs, documents)
         found = [np.empty(0, dtype=np.int64)]
         for pair, combination in self.rules.held(left, right, facts):
             at, of = gather(self.starts[combination], self.starts[combination + 1] - self.starts[combination])
             pair, row = pair[of], self.rows[at]
             in_time = self._in_time(pair, row, pairs, documents)
             pair, row, combination = pair[in_time], row[in_time], combination[of[in_time]]
-            seen = self._seen(pair, row, pairs, documents, memberships)
+            seen = self._seen(pair, row, given, documents, memberships)
             pair, row, combination = pair[seen], row[seen], combination[seen]
             stays = ~self._exchanged(pair, row, combination, pairs, documents, (left, right), facts)
             found.append(pair[stays] << _BITS | row[stays])
         codes = rising(np.concatenate(found))
         return codes >> _BITS, codes & ((1 << _BITS) - 1)
+
+    def most(self, pairs: MatchedPairs, documents: Documents) -> int:
+        """Return how many windows with one of the pairs each are looked at, counted before."""
+        counts = self.rules.counted(*_facts(_with_right(pairs), documents))
+        return int(counts @ np.diff(self.starts)[self.rules.combination])
 
     def _in_time(self, pair: Int64s, row: Int64s, pairs: MatchedPairs, documents: Documents) -> Int64s:
         """Return where a pair is in a window, and its members come in the order that the window asks for."""
@@ -88,9 +92,10 @@ class GuardedWindows:
             asked = streams[row]
             if documents.memberships is None and not asked.any():
                 continue
-            numbers = (
-                np.zeros(len(docs), dtype=np.int32) if documents.memberships is None else documents.memberships(docs)
-            )
+            numbers = np.zeros(len(docs), dtype=np.int32)
+            if documents.memberships is not None:
+                # Everything sees the right side of a document by itself.
+                numbers = np.where(docs < 0, 0, documents.memberships(docs)).astype(np.int32)
             held &= _sees(numbers[pair], asked, memberships)
         return held
 
@@ -119,6 +124,17 @@ class GuardedWindows:
         at = pair[some[of]]
         found[some[of[self.rules.holds(right[at], left[at], conjunction, facts)]]] = True
         return found
+
+
+def _with_right(pairs: MatchedPairs) -> MatchedPairs:
+    """Return pairs in which a document by itself stands on both sides; of its right one no window asks anything."""
+    return pairs._replace(right=np.where(pairs.right < 0, pairs.left, pairs.right))
+
+
+def _facts(pairs: MatchedPairs, documents: Documents) -> tuple[Int64s, Int64s, DocumentFacts]:
+    """Return the documents of both sides by their places among facts, and these."""
+    docs = rising(np.concatenate([pairs.left, pairs.right]))
+    return np.searchsorted(docs, pairs.left), np.searchsorted(docs, pairs.right), documents.facts(docs)
 
 
 def guarded_windows(windows: Windows, table: GuardTable) -> GuardedWindows | None:

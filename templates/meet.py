@@ -9,7 +9,6 @@ edges are enumerated (``passes``), and the choice never changes an answer.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -22,7 +21,6 @@ from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacke
 from xscl.templates.edge_table import HALF_BITS, LOW_BITS, EdgeTable
 from xscl.templates.guarded_windows import guarded
 from xscl.templates.matched_edges import MatchedEdges
-from xscl.templates.order import JoinOrder
 from xscl.templates.pair_documents import documents_of_runs
 from xscl.templates.passes import Pass
 from xscl.templates.plans import Edge, LinkPlan
@@ -32,7 +30,7 @@ from xscl.templates.results import ResultColumns
 from xscl.templates.run_view import FinderNumbers, RunView
 from xscl.templates.runs import KEY_BITS, Run, equal_values
 from xscl.templates.told_spans import RowSpans, tell_spans
-from xscl.templates.verify import held_on_pairs
+from xscl.templates.verified_edges import Met, Places
 from xscl.templates.window_cells import Documents, MatchedPairs
 
 __all__ = ["Meeting"]
@@ -73,18 +71,6 @@ class _Slices(NamedTuple):
     of_old: Int64s
     edge: Int64s
     """The place of the edge in the table."""
-
-
-class _Met(NamedTuple):
-    """Pairs of rows with one matched edge each."""
-
-    edge: Int32s
-    doc_l: Int64s
-    doc_r: Int64s
-    ts_l: Int64s
-    ts_r: Int64s
-    shape_l: Int32s
-    shape_r: Int32s
 
 
 @dataclass
@@ -190,7 +176,7 @@ class Meeting:
         for part in np.split(order, of_document[cuts][1:]):
             yield take(spans, part)
 
-    def _met(self, spans: _Spans) -> _Met:
+    def _met(self, spans: _Spans) -> Met:
         """Return the pairs of rows of some spans, without those of versions of one item."""
         parts = []
         mine = self.new.run
@@ -209,7 +195,7 @@ class Meeting:
                 (self.new.shapes(mine.shape[new]), other.shapes(run.shape[old])),
             )
             sides = (np.where(left, *both) for pair in columns for both in permutations(pair))
-            parts.append(_Met(of.edge[span], *sides))
+            parts.append(Met(of.edge[span], *sides))
         return stacked(parts)
 
     def _may_be_one_item(self, run: Run) -> bool:
@@ -220,8 +206,8 @@ class Meeting:
     def _general(self, spans: _Spans, each: Pass) -> int:
         met = self._met(spans)
         if each.order.verified and len(met.edge):
-            more = [met, *self._verified(met, each.order)]
-            met = stacked(more)
+            places = Places(self.numbers, self.program, self._all)
+            met = stacked([met, *places.verified(met, each.order)])
         return _resolve(self.resolver, met, documents_of_runs(self._runs, self.program.guards), self.out, each.plans)
 
     @property
@@ -335,71 +321,6 @@ class Meeting:
                     return False
         return True
 
-    # -- verification ------------------------------------------------------------------------------------------
-
-    def _verified(self, met: _Met, order: JoinOrder) -> Iterator[_Met]:
-        """Iterate over the matched edges among those that are looked up on the pairs that others have found."""
-        waiting = np.flatnonzero(np.isin(met.edge, np.fromiter(order.verified, np.int64, len(order.verified))))
-        if not len(waiting):
-            return
-        first = np.lexsort((met.doc_r[waiting], met.doc_l[waiting], met.edge[waiting]))
-        waiting = waiting[first]
-        asking = take(met, waiting)
-        new = np.ones(len(waiting), dtype=np.bool_)
-        new[1:] = np.logical_or.reduce(
-            [column[1:] != column[:-1] for column in (asking.edge, asking.doc_l, asking.doc_r)]
-        )
-        asking = take(asking, new)
-        rest = {edge: set(others) for edge, others in order.verified.items()}
-        for step in range(max(map(len, order.required.values()), default=0)):
-            wanted = {edge: others[step : step + 1] for edge, others in order.required.items()}
-            for edge, others in wanted.items():
-                rest[edge] -= set(others)
-            at, other = _asked(asking.edge, wanted)
-            held = np.ones(len(asking.edge), dtype=np.bool_)
-            held[at] = False
-            for of, found in self._looked_up(asking, at, other):
-                held[of] = True
-                yield found
-            asking = take(asking, held)
-        for _, found in self._looked_up(asking, *_asked(asking.edge, {e: tuple(o) for e, o in rest.items()})):
-            yield found
-
-    def _looked_up(self, pairs: _Met, at: Int64s, edges: Int64s) -> Iterator[tuple[Int64s, _Met]]:
-        """Iterate over the rows of ``edges`` on the pairs at some places, an edge for each; and the places where there
-        are rows.
-        """
-        order = np.argsort(edges, kind="stable")
-        at, edges = at[order], edges[order]
-        if not len(edges):
-            return
-        starts = np.flatnonzero(np.diff(edges, prepend=-1)).tolist()
-        values: defaultdict[str, list[Int64s]] = defaultdict(list)
-        for start, end in zip(starts, [*starts[1:], len(edges)], strict=True):
-            edge = self.program.edges[int(edges[start])]
-            # Edges that compare texts for being equal, or different, are looked up together, however many there are.
-            together = edge.key.kind if edge.key.kind != "BAND" else f"BAND {edge.number}"
-            values[together].append(np.arange(start, end))
-        for parts in values.values():
-            of = np.concatenate(parts)
-            like = self.program.edges[int(edges[of[0]])]
-            held, found = self._holding(like, edges[of], take(pairs, at[of]))
-            yield at[of][held], found
-
-    def _holding(self, like: Edge, numbers: Int64s, pairs: _Met) -> tuple[Int64s, _Met]:
-        """Return the rows of edges on some pairs, and the place of each row's pair.
-
-        ``numbers`` are the edges, one for each pair, which compare values as ``like`` does.
-        """
-        distinct, which = np.unique(numbers, return_inverse=True)
-        edges = [self.program.edges[number].key for number in distinct.tolist()]
-        keys_l = self.numbers.keys(tuple((key.lvar, key.lfn) for key in edges))[which]
-        keys_r = self.numbers.keys(tuple((key.rvar, key.rfn) for key in edges))[which]
-        held = held_on_pairs(self._all, like, (keys_l, keys_r), pairs.doc_l, pairs.doc_r)
-        of = take(pairs, held.pair)
-        number = numbers[held.pair].astype(np.int32)
-        return held.pair, _Met(number, of.doc_l, of.doc_r, of.ts_l, of.ts_r, held.shape_l, held.shape_r)
-
 
 def _no_spans() -> _Spans:
     none, few = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
@@ -410,24 +331,7 @@ def _slices(new_left: bool, of_new: Int64s, of_old: Int64s, edge: Int64s) -> _Sl
     return _Slices(np.full(len(edge), new_left), of_new, of_old, edge)
 
 
-def _asked(edges: Int32s, verified: Mapping[int, tuple[int, ...]]) -> tuple[Int64s, Int64s]:
-    """Return the edges to look up on pairs that some edges have found: places among those, and the edge to look up
-    there.
-    """
-    by = np.array(sorted(verified), dtype=np.int64)
-    if not len(by) or not len(edges):
-        return by[:0], by[:0]
-    lists = [verified[edge] for edge in by.tolist()]
-    others = np.array([other for each in lists for other in each], dtype=np.int64)
-    counts = np.array([len(each) for each in lists], dtype=np.int64)
-    begin = np.cumsum(counts) - counts
-    which = np.minimum(np.searchsorted(by, edges), len(by) - 1)
-    some = np.flatnonzero(by[which] == edges)
-    at, of = gather(begin[which[some]], counts[which[some]])
-    return some[of], others[at]
-
-
-def _resolve(resolver: Resolver, met: _Met, documents: Documents, out: ResultColumns, plans: Plans | None) -> int:
+def _resolve(resolver: Resolver, met: Met, documents: Documents, out: ResultColumns, plans: Plans | None) -> int:
     """Bring the rows of each pair together and resolve them; returns the number of pairs."""
     if not len(met.edge):
         return 0

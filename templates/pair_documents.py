@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.templates.columns import Bools, Int32s, Int64s
-from xscl.templates.document_facts import DocumentFacts, facts_of_runs
+from xscl.templates.document_facts import DocumentFacts, facts_of_rows, facts_of_runs
 from xscl.templates.program_guards import ProgramGuards
 from xscl.templates.results import Member
 from xscl.templates.runs import Run
@@ -18,8 +18,14 @@ from xscl.templates.window_cells import Documents, MatchedPairs
 __all__ = ["documents_of_rows", "documents_of_runs"]
 
 
-def documents_of_rows(rows: pa.Table) -> Documents:
-    """Documents that are looked at one by one, from their witness rows; no guard asks for their facts."""
+def documents_of_rows(rows: pa.Table, fresh: pa.Table, guards: ProgramGuards) -> Documents:
+    """Look up documents that are looked at one by one in their witness rows.
+
+    Args:
+        rows: rows of these documents.
+        fresh: all rows of the batch, whose facts stand together.
+        guards: tell which facts are read.
+    """
 
     def members(left: int, right: int) -> list[Member]:
         assert right < 0
@@ -31,7 +37,8 @@ def documents_of_rows(rows: pa.Table) -> Documents:
         return np.zeros(len(pairs.left), dtype=np.bool_)
 
     def facts(docs: Int64s) -> DocumentFacts:
-        return facts_of_runs((), docs, ProgramGuards())
+        some = np.isin(fresh.column("docid").to_numpy(), docs)
+        return facts_of_rows(fresh if some.all() else fresh.filter(pa.array(some)), docs, guards)
 
     of_rows: Int32s = rows.column("membership").to_numpy()
     if not of_rows.any():

@@ -30,6 +30,8 @@ class GuardTable(NamedTuple):
     literal_starts: Int64s
     """The first literal of each alternative, and the end."""
     variable: Int64s
+    place: Int64s
+    """The place of the variable among ``facts_read``, or among ``compared``."""
     operator: Int32s
     constant: npt.NDArray[np.float64]
 
@@ -186,7 +188,7 @@ class ProgramGuards:
     @cached_property
     def table(self) -> GuardTable:
         """The guards in columns."""
-        return _table(self._guards, self._next)
+        return _table(self._guards, self._next, self.facts_read, self.compared)
 
 
 _MADE = ("facts_read", "compared", "facts_rows", "only_read", "table", "rows_read")
@@ -219,7 +221,7 @@ def _together(guards: Iterable[Guard]) -> str:
     return " ".join(sorted(guard.name for guard in guards))
 
 
-def _table(guards: dict[int, Guard], end: int) -> GuardTable:
+def _table(guards: dict[int, Guard], end: int, facts: Int64s, compared: Int64s) -> GuardTable:
     starts = np.zeros(end + 1, dtype=np.int64)
     counts = np.zeros(end, dtype=np.int64)
     sizes: list[int] = []
@@ -231,11 +233,13 @@ def _table(guards: dict[int, Guard], end: int) -> GuardTable:
             sizes.append(len(alternative))
             literals += [(each.variable, OPERATORS.index(each.op), each.constant) for each in alternative]
     starts[1:] = np.cumsum(counts)
-    variable, operator, constant = zip(*literals, strict=True) if literals else ((), (), ())
+    variables, operators, constant = zip(*literals, strict=True) if literals else ((), (), ())
+    variable, operator = np.array(variables, dtype=np.int64), np.array(operators, dtype=np.int32)
     return GuardTable(
         starts,
         np.concatenate([[0], np.cumsum(np.array(sizes, dtype=np.int64))]),
-        np.array(variable, dtype=np.int64),
-        np.array(operator, dtype=np.int32),
+        variable,
+        np.where(operator == 0, np.searchsorted(facts, variable), np.searchsorted(compared, variable)),
+        operator,
         np.array(constant, dtype=np.float64),
     )

@@ -21,14 +21,23 @@ import numpy.typing as npt
 
 from xscl.base.docids import PUBLISHED, place_of
 from xscl.base.values import COMPARISONS
-from xscl.templates.columns import Int32s, Int64s, numbered, rising, stacked, take
+from xscl.templates.columns import Int32s, Int64s, gather, numbered, rising, stacked, take
 from xscl.templates.guarded_windows import guarded, guarded_windows
 from xscl.templates.matched_edges import Matched, MatchedEdges
 from xscl.templates.plans import Edge, InstancePlan, LinkPlan
 from xscl.templates.program import Program
 from xscl.templates.results import Member, Refusal, ResultColumns
 from xscl.templates.shapes import Shapes, mixed
-from xscl.templates.signatures import Signature, Solved, class_rows, numbered_pairs, places_by_number, refuse_pairs
+from xscl.templates.signatures import (
+    Cells,
+    Signature,
+    Solved,
+    class_columns,
+    class_rows,
+    numbered_pairs,
+    places_by_number,
+    refuse_pairs,
+)
 from xscl.templates.solve import solve
 from xscl.templates.window_cells import Documents, MatchedPairs, admit_all, whole_span, window_cells
 
@@ -38,7 +47,7 @@ LOOK = -2
 """Class that differs from pair to pair."""
 _MEMO_SIZE = 50_000
 _MANY_ADMITTED = 1 << 24
-"""Pairs times guarded windows that are looked at together."""
+"""Pairs and guarded windows, each with the other, that are looked at together."""
 
 
 _MEMO_NUMBERS = 10_000_000
@@ -185,14 +194,15 @@ class Resolver:
         """Add what pairs come to whose signatures are numbered; what each number stands for is told once."""
         guards = self.program.guards
         if guards and len(signatures) > 1 and len(pairs.left) * len(guards.facts_read) <= _MANY_ADMITTED:
-            documents = documents.looked_up(rising(np.concatenate([pairs.left, pairs.right])))
+            docs = rising(np.concatenate([pairs.left, pairs.right]))
+            documents = documents.looked_up(docs[docs >= 0])
         for number, members in places_by_number(which, len(signatures)):
             key, edges = signatures[number]
             signature = self._signature(key, edges, plans)
             of = pairs if members is None else take(pairs, members)
             self._add_links(signature, of, documents, out)
             if signature.instances:
-                for part in _parts(signature, of):
+                for part in _parts(signature, of, documents):
                     self._add_classes(signature, part, documents, out)
 
     # -- signatures --------------------------------------------------------------------------------------------
@@ -266,7 +276,11 @@ class Resolver:
 
     def _add_classes(self, signature: Signature, pairs: MatchedPairs, documents: Documents, out: ResultColumns) -> None:
         assert signature.windows is not None
-        cells, admits = self._cells(signature, pairs, documents)
+        if signature.guarded is not None:
+            self._add_guarded(signature, pairs, documents, out)
+            return
+        cells, seen = window_cells(signature.windows, pairs, documents, self.program.memberships)
+        admits = [np.flatnonzero(each) for each in seen]
         classes = np.empty(len(admits), dtype=np.int32)
         for cell, found in enumerate(admits):
             rows = list(class_rows(signature, found))
@@ -278,43 +292,53 @@ class Resolver:
             if classes[0] >= 0:
                 out.add_pairs(pairs.left, pairs.right, np.full(len(pairs.left), classes[0], dtype=np.int32))
             return
-        of_pair = classes[cells]
-        kept = of_pair >= 0
-        out.add_pairs(pairs.left[kept], pairs.right[kept], of_pair[kept])
+        _add_known(pairs, classes[cells], out)
 
-    def _cells(
-        self, signature: Signature, pairs: MatchedPairs, documents: Documents
-    ) -> tuple[Int64s | None, list[Int64s]]:
-        """Return a number for each pair, equal where the same windows admit, or None; and the windows of each."""
-        windows, memberships = signature.windows, self.program.memberships
-        assert windows is not None
-        if signature.guarded is None:
-            cells, admits = window_cells(windows, pairs, documents, memberships)
-            return cells, [np.flatnonzero(found) for found in admits]
-        plain = signature.plain
-        assert plain is not None
-        cells, found = np.zeros(len(pairs.left), dtype=np.int64), [np.empty(0, dtype=np.int64)]
+    def _add_guarded(self, signature: Signature, pairs: MatchedPairs, documents: Documents, out: ResultColumns) -> None:
+        """Add what pairs come to that windows with guards admit: as many classes as different sets of groups."""
+        which, cells = self._cells(signature, pairs, documents)
+        classes = out.add_classes(len(cells.starts) - 1, list(class_columns(signature, cells)))
+        if signature.refuses:
+            for cell, members in places_by_number(which, len(classes)):
+                of = pairs if members is None else take(pairs, members)
+                refuse_pairs(signature, cells.of(cell), of, documents, out)
+        _add_known(pairs, classes[which], out)
+
+    def _cells(self, signature: Signature, pairs: MatchedPairs, documents: Documents) -> tuple[Int64s, Cells]:
+        """Return a number for each pair, equal where the same windows admit; and the windows of each."""
+        windows, memberships, plain = signature.windows, self.program.memberships, signature.plain
+        assert windows is not None and plain is not None and signature.guarded is not None
+        cells, admits = np.zeros(len(pairs.left), dtype=np.int64), [np.empty(0, dtype=np.int64)]
         if len(plain):
-            of_pair, admits = window_cells(take(windows, plain), pairs, documents, memberships)
-            cells, found = cells if of_pair is None else of_pair, [plain[np.flatnonzero(each)] for each in admits]
+            of_pair, seen = window_cells(take(windows, plain), pairs, documents, memberships)
+            cells, admits = cells if of_pair is None else of_pair, [plain[np.flatnonzero(each)] for each in seen]
         pair, row = signature.guarded.admitting(pairs, documents, memberships)
         which, examples = _alike(pair, row, cells, self._seeds)
-        starts = np.searchsorted(pair, examples), np.searchsorted(pair, examples, side="right")
-        return which, [
-            np.sort(np.concatenate([found[int(cells[example])], row[begin:end]]))
-            for example, begin, end in zip(examples.tolist(), *(each.tolist() for each in starts), strict=True)
-        ]
+        # Of the windows without guards those of the example's cell, and behind them the guarded ones.
+        sizes = np.array([len(each) for each in admits])
+        at, cell = gather((np.cumsum(sizes) - sizes)[cells[examples]], sizes[cells[examples]])
+        begin = np.searchsorted(pair, examples)
+        own, of_own = gather(begin, np.searchsorted(pair, examples, side="right") - begin)
+        rows, cell = np.concatenate([np.concatenate(admits)[at], row[own]]), np.concatenate([cell, of_own])
+        order = np.lexsort((rows, cell))
+        return which, Cells(np.searchsorted(cell[order], np.arange(len(examples) + 1)), rows[order])
 
 
-def _parts(signature: Signature, pairs: MatchedPairs) -> Iterator[MatchedPairs]:
+def _add_known(pairs: MatchedPairs, classes: Int32s, out: ResultColumns) -> None:
+    """Add the pairs that are of a class."""
+    kept = classes >= 0
+    out.add_pairs(pairs.left[kept], pairs.right[kept], classes[kept])
+
+
+def _parts(signature: Signature, pairs: MatchedPairs, documents: Documents) -> Iterator[MatchedPairs]:
     """Yield pairs some at a time, so that what guards admit of each part fits in memory."""
-    many = len(pairs.left)
-    most = many if signature.guarded is None else max(1, _MANY_ADMITTED // len(signature.guarded.rows))
-    if many <= most:
+    guarded, many = signature.guarded, len(pairs.left)
+    few = guarded is None or many == 1 or many * len(guarded.rows) <= _MANY_ADMITTED
+    if few or guarded is None or guarded.most(pairs, documents) <= _MANY_ADMITTED:
         yield pairs
         return
-    for begin in range(0, many, most):
-        yield MatchedPairs(*(column[begin : begin + most] for column in pairs))
+    for part in (slice(0, many // 2), slice(many // 2, many)):
+        yield from _parts(signature, MatchedPairs(*(column[part] for column in pairs)), documents)
 
 
 def _alike(pair: Int64s, row: Int64s, cells: Int64s, seeds: tuple[int, int]) -> tuple[Int64s, Int64s]:

@@ -8,6 +8,7 @@ satisfied, a combination costs a few numbers, and nothing is ever written per qu
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,16 +24,21 @@ import pyarrow.parquet as pq
 from xscl.base.arrow_schemas import MEMBER
 from xscl.base.docids import place_of
 from xscl.base.sealed import PAGE_CHECKSUMS
+from xscl.templates.class_columns import ClassColumns, class_batch
 from xscl.templates.columns import Int32s, Int64s
 from xscl.templates.members import Membership, sees
 from xscl.templates.pair_spans import PairSpans, span_table
 from xscl.templates.plans import LiveGroup
 
 __all__ = [
+    "ABSENCE_LEVEL",
+    "CHANGES_LEVEL",
     "MAX_MATCHES",
     "MAX_ROUT",
     "RESULT_SCHEMA",
     "SPANS_FILE",
+    "STEPS_LEVEL",
+    "WINDOWS_LEVEL",
     "Admitted",
     "ClassRow",
     "Member",
@@ -48,10 +54,7 @@ __all__ = [
 
 RESULT_SCHEMA = pa.schema(
     [
-        (
-            "relation",
-            pa.string(),
-        ),  # docs, rout, match, link, refused, or pairs with the number of pairs in docs
+        ("relation", pa.string()),  # docs, rout, match, link, refused, or pairs, whose number is in docs
         ("origin", pa.int64()),  # docs, rout, match: who numbered the class
         ("class", pa.int32()),  # docs, rout, match: unique within its origin
         ("d1", pa.int64()),  # docs of one or two blocks
@@ -88,13 +91,15 @@ _WRITERS = 2
 """Files of pairs that are written at a time."""
 _ALIKE = ["relation", "origin", "class"]
 """Columns with many equal values, one after another."""
-_LEVEL_BITS, _PART_BITS = 8, 16
+_LEVEL_BITS, _PART_BITS = 16, 16
+CHANGES_LEVEL, STEPS_LEVEL, WINDOWS_LEVEL, ABSENCE_LEVEL = range((1 << _LEVEL_BITS) - 4, 1 << _LEVEL_BITS)
+"""Levels of origins of what is decided over matches, behind all levels that publish; no two may share one."""
 SPANS_FILE = "spans.parquet"
 """Name of a file of ``SPAN_SCHEMA``; every other file of results has rows of ``RESULT_SCHEMA``."""
 
 
 def origin_of(batch: int, level: int, part: int = 0) -> int:
-    """Return the origin of the classes that one part of one level of a batch numbers (24 bits are below the
+    """Return the origin of the classes that one part of one level of a batch numbers (32 bits are below the
     batch's).
     """
     assert 0 <= level < 1 << _LEVEL_BITS and 0 <= part < 1 << _PART_BITS
@@ -216,25 +221,37 @@ class ResultColumns:
         self.counts: Counter[str] = Counter()
         """Rows of R_out, matches, links and pairs so far, with every combination of documents counted."""
         self._rows: list[tuple[object, ...]] = []
+        self._classes: list[ClassColumns] = []
         self._pairs: list[tuple[Int64s, Int64s, Int32s]] = []
         self._longer: list[tuple[Int64s, Int32s]] = []
         """Combinations of three and more documents."""
         self._spans: list[PairSpans] = []
         self._waiting = 0
-        self._sizes: list[tuple[int, int]] = []
-        """Numbers of rows of R_out and of matches, by class."""
+        self._sizes = array("q")
+        """Numbers of rows of R_out and of matches, both of each class."""
 
     def add_class(self, rows: Iterable[ClassRow]) -> int:
         """Return a new class and what it means; returns its number."""
-        number = len(self._sizes)
+        number = len(self._sizes) // 2
         sizes = [0, 0]
         for row in rows:
             sizes[row.relation == "match"] += row.size
             of_class = (row.relation, self.origin, number, None, None, None)
             meant = (row.instance, row.nodes, row.witness, row.by.groups, row.by.cases, row.exchange)
             self._rows.append((*of_class, *meant, None, None, row.others, None, row.later))
-        self._sizes.append((sizes[0], sizes[1]))
+        self._sizes.extend(sizes)
         return number
+
+    def add_classes(self, count: int, parts: Sequence[ClassColumns]) -> Int32s:
+        """Add what some of so many new classes mean; returns the number of each, -1 where nothing is said of it."""
+        sizes = np.zeros((count, 2), dtype=np.int64)
+        for part in parts:
+            sizes[part.classes, int(part.relation == "match")] += part.size
+        said = sizes.any(axis=1)
+        numbers = np.where(said, len(self._sizes) // 2 + np.cumsum(said) - 1, -1)
+        self._sizes.frombytes(sizes[said].tobytes())
+        self._classes += [part.numbered(numbers) for part in parts]
+        return numbers.astype(np.int32)
 
     def add_pairs(self, left: Int64s, right: Int64s, classes: Int32s) -> None:
         """Pairs of documents, or single documents with -1 on the right, and the class of each."""
@@ -248,7 +265,7 @@ class ResultColumns:
             self.add_pairs(*spans.pairs())
         elif len(spans.docs):
             self._spans.append(spans)
-            sizes = np.array(self._sizes, dtype=np.int64)[spans.classes]
+            sizes = np.array(self._sizes).reshape(-1, 2)[spans.classes]
             rout, matches = (spans.end - spans.begin) @ sizes
             self.counts.update(rout=int(rout), match=int(matches))
 
@@ -264,14 +281,14 @@ class ResultColumns:
         self._waiting += len(classes)
         first = int(classes.min())
         counts = np.bincount(classes - first)
-        rout, matches = counts @ np.array(self._sizes[first : first + len(counts)], dtype=np.int64)
+        rout, matches = counts @ np.array(self._sizes[2 * first : 2 * (first + len(counts))]).reshape(-1, 2)
         self.counts.update(rout=int(rout), match=int(matches))
 
     def add_documents(self, docs: Sequence[int], number: int) -> None:
         """Two or more documents, and their class."""
         two = (*docs, None) if len(docs) == 2 else (None, None, docs)
         self._rows.append(("docs", self.origin, number, *two, *(None,) * 11))
-        rout, matches = self._sizes[number]
+        rout, matches = self._sizes[2 * number : 2 * number + 2]
         self.counts.update(rout=rout, match=matches)
 
     def add_link(self, key: int, members: Sequence[Member], nodes: Sequence[int]) -> None:
@@ -352,6 +369,9 @@ class ResultColumns:
             ]
             full = pa.Table.from_arrays(columns, names=RESULT_SCHEMA.names).cast(RESULT_SCHEMA)
             yield from full.combine_chunks().to_batches()
+        if self._classes:
+            yield class_batch(self.origin, self._classes, RESULT_SCHEMA)
+            self._classes = []
         if self._rows:
             by_column = zip(*self._rows, strict=True)
             arrays = [pa.array(column, type=field.type) for column, field in zip(by_column, RESULT_SCHEMA, strict=True)]

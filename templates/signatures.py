@@ -9,13 +9,24 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from xscl.templates.class_columns import ClassColumns
+from xscl.templates.columns import Int64s
 from xscl.templates.guarded_windows import GuardedWindows
 from xscl.templates.plans import InstancePlan, LinkPlan, Windows
 from xscl.templates.results import Admitted, ClassRow, ResultColumns
 from xscl.templates.solve import Solution
 from xscl.templates.window_cells import Documents, MatchedPairs
 
-__all__ = ["Signature", "Solved", "class_rows", "numbered_pairs", "places_by_number", "refuse_pairs"]
+__all__ = [
+    "Cells",
+    "Signature",
+    "Solved",
+    "class_columns",
+    "class_rows",
+    "numbered_pairs",
+    "places_by_number",
+    "refuse_pairs",
+]
 
 _FEW = 8
 
@@ -58,6 +69,19 @@ class Signature:
     def refuses(self) -> bool:
         """Whether a plan exceeds a limit."""
         return any(solved.solution.refusals for solved in (*self.instances, *self.links))
+
+
+class Cells(NamedTuple):
+    """Cells of pairs: all pairs of one are admitted by the same windows."""
+
+    starts: Int64s
+    """The first window of each cell, and the end."""
+    rows: Int64s
+    """Places of windows, those of each cell rising."""
+
+    def of(self, cell: int) -> Int64s:
+        """Return the places of the windows of a cell."""
+        return self.rows[self.starts[cell] : self.starts[cell + 1]]
 
 
 def numbered_pairs(
@@ -121,3 +145,25 @@ def class_rows(signature: Signature, admits: npt.NDArray[np.int64]) -> Iterator[
             yield ClassRow("rout", plan.number, row.nodes, None, by, row.others)
         for results, nodes in solved.solution.matches:
             yield ClassRow("match", plan.number, results, nodes, by)
+
+
+def class_columns(signature: Signature, cells: Cells) -> Iterator[ClassColumns]:
+    """Iterate over the rows of the classes of a signature's pairs, a class for each cell."""
+    windows = signature.windows
+    assert windows is not None
+    cell = np.repeat(np.arange(len(cells.starts) - 1), np.diff(cells.starts))
+    instance = np.searchsorted(signature.starts, cells.rows, side="right") - 1
+    order = np.argsort(instance, kind="stable")
+    ends = np.searchsorted(instance[order], np.arange(len(signature.instances) + 1)).tolist()
+    for solved, start, end in zip(signature.instances, ends[:-1], ends[1:], strict=True):
+        if start == end:
+            continue
+        plan, of = solved.plan, order[start:end]
+        assert isinstance(plan, InstancePlan)
+        begins = np.flatnonzero(np.diff(cell[of], prepend=-1))
+        rows = cells.rows[of]
+        columns = cell[of][begins], np.append(begins, len(of)), windows.gid[rows], windows.case[rows]
+        for row in solved.solution.rows:
+            yield ClassColumns("rout", plan.number, row.nodes, None, row.others, *columns)
+        for results, nodes in solved.solution.matches:
+            yield ClassColumns("match", plan.number, results, nodes, None, *columns)

@@ -103,10 +103,16 @@ class Instance:
     output_edges: tuple[tuple[int, int], ...]
     results: tuple[int, ...]
     links: tuple[tuple[int, int], ...]
+    alone: str = ""
+    """Mark of those for which it is joined by itself (``rules``); '': for all."""
 
     @cached_property
     def key(self) -> str:
         """A digest: equal instances are one."""
+        return f"{self._digest} {self.alone}".rstrip()
+
+    @property
+    def _digest(self) -> str:
         return digest_text(
             self.template,
             repr(self.variables),
@@ -157,6 +163,8 @@ class Group:
     """The guard of each block; empty: none has one."""
     absence: tuple[str, ...] = ()
     """Keys of the groups that a query about absence is made of, and its ends; empty: it is about none."""
+    alone: str = ""
+    """Mark of those for which it is answered by itself (``rules``); '': for all."""
 
     @cached_property
     def key(self) -> str:
@@ -164,7 +172,8 @@ class Group:
         cases = repr([[(b.lo, b.hi, b.order, b.exchange) for b in case] for case in self.cases])
         guards = [f"guard {block}:{guard.text}" for block, guard in enumerate(self.guards) if guard is not None]
         absence = ["absence", *self.absence] if self.absence else []
-        return digest_text(self.instance.key, cases, *([repr(self.streams)] if self.streams else []), *guards, *absence)
+        streams = [repr(self.streams)] if self.streams else []
+        return f"{digest_text(self.instance.key, cases, *streams, *guards, *absence)} {self.alone}".rstrip()
 
     @property
     def exchanges(self) -> bool:
