@@ -47,6 +47,7 @@ EVENT_SCHEMA = pa.schema(
         ("content", pa.string()),  # the document; NULL where there are cells
         ("cells", pa.list_(pa.string())),  # of a row: the columns' texts in the order of the channel's schema
         ("membership", pa.int32()),  # number of the streams it came by (``streams``); 0: none
+        ("start", pa.int64()),  # when it began; NULL: it is a point in time
     ]
 )
 """Events as files keep them."""

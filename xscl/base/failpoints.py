@@ -64,6 +64,8 @@ STEPS: Mapping[str, str] = {
     "batch.pending": "a file of what waits for its decision is written",
     "batch.told": "documents and matches of windows are written",
     "batch.windows": "a file of what windows are over is written",
+    "batch.stepped": "results of steps are written",
+    "batch.steps": "a file of what steps go on from is written",
     "batch.publish": "a level's documents are made, their file is not written",
     "batch.published": "a file of published documents is written",
     "state.complete": "rows of documents that the state has already are going to join the others",

@@ -30,11 +30,14 @@ WHERE: tuple[str, ...] = get_args(Where)
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Choice of where work is done."""
+    """Choices of where work is done, and what queries share."""
 
     where: Where = "auto"
     """``driver``: in this process; ``spark``: in tasks of Spark; ``auto``: in tasks what these end sooner, by counted
     work and measured prices."""
+    rules: str = "all"
+    """Rules by which queries that are registered share work with others, as ``xscl plan --rules`` names them; less
+    than all of them is for benchmarks, and for tests that compare answers."""
 
     def __post_init__(self) -> None:
         if self.where not in WHERE:

@@ -63,6 +63,8 @@ def catalog_fault(error: sa.exc.DBAPIError, where: str) -> XsclError | None:
         if kind is None and (error.connection_invalidated or not state and isinstance(error, sa.exc.OperationalError)):
             kind = "unreachable"
     told = str(error.orig).strip().partition("\n")[0]
+    if "NUL (0x00)" in told:
+        return CatalogError("XSCL_BAD_REQUEST", "a text has the character U+0000, which the catalogue cannot hold")
     # What SQLite has no code of its own for: tables, columns or texts that are not as they were made.
     if code is not None and kind is None or code is None and isinstance(error.orig, sqlite3.Error):
         kind = "damaged" if _SQLITE_DAMAGED.search(told) else kind

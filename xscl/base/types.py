@@ -82,6 +82,8 @@ class Event:
     """Digest of a feed item as its publisher wrote it, without what belongs to the feed as a whole."""
     time_source: str | None = None
     """Date of a feed item that ``ts`` is: ``published``, ``updated``, ``feed``, or ``received`` where it has none."""
+    start: int | float | Decimal | str | datetime | None = None
+    """Time at which it began, at most ``ts``, which is when it ended; None: it is a point in time."""
 
     __reduce__ = by_fields
 

@@ -15,6 +15,7 @@
   ``feed_clocks``
 * ``feeds``: Feeds and the hosts they come from: the one module that writes tables ``feeds`` and ``hosts``
 * ``groups``: Groups of queries, instances, templates, variables and guards: the one module that writes their tables
+* ``home_channels``: Channels that tell of the home itself: their columns, and whether a query reads them
 * ``id_ranges``: Ids of rows that are kept as ranges
 * ``intake_order``: The intake order: the one module that writes tables ``home``, ``flushes`` and ``heartbeats``
 * ``kept_groups``: Compiled groups, kept in a file from process to process
@@ -36,5 +37,6 @@
 * ``suggestions``: Names that a person may have meant
 * ``tables``: The tables of the catalogue, declared once (SQLAlchemy Core)
 * ``tokens``: Tokens of the service: the one module that writes table ``tokens``
+* ``steps``: Groups of queries with steps, and who reads them
 * ``windows``: Groups of queries with windows of matches, and who reads them
 """

@@ -10,11 +10,14 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.base.errors import CatalogError
+from xscl.base.types import require_name
+from xscl.catalog.home_channels import HOME_CHANNELS, home_channel, whose_rows
 from xscl.catalog.prepared import prepared
 from xscl.catalog.records import RAW, ChannelInfo, StreamInfo
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import CHANNELS, STREAMS
-from xscl.language.facts import ChannelFacts
+from xscl.language.facts import ANSWERS, SUB_QUERIES, ChannelFacts
 
 __all__ = [
     "add_stream",
@@ -37,6 +40,7 @@ __all__ = [
     "read_streams",
     "remove_channel",
     "remove_stream",
+    "require_channel_name",
     "set_source",
 ]
 
@@ -104,7 +108,9 @@ def channel_facts(channel: ChannelInfo) -> ChannelFacts:
 
 def all_facts(channels: Mapping[str, ChannelInfo], streams: Mapping[str, StreamInfo]) -> dict[str, ChannelFacts]:
     """Return the facts that registration needs of these channels and streams, by name."""
-    facts = {name: channel_facts(channel) for name, channel in channels.items()}
+    # The columns of the home's own channels are known before they have events.
+    facts = {name: channel_facts(home_channel(name)) for name in HOME_CHANNELS if name not in channels}
+    facts |= {name: channel_facts(channel) for name, channel in channels.items()}
     for name, stream in streams.items():
         of_channel = facts.get(stream.channel, ChannelFacts())
         facts[name] = replace(of_channel, channel=stream.channel, stream=stream.number)
@@ -112,6 +118,23 @@ def all_facts(channels: Mapping[str, ChannelInfo], streams: Mapping[str, StreamI
 
 
 # -- settings --------------------------------------------------------------------------------------------------
+
+
+def require_channel_name(name: str) -> None:
+    """Refuse a name that no channel of events can have.
+
+    Raises:
+        CatalogError: ``XSCL_BAD_NAME``.
+    """
+    require_name(name)
+    if name == ANSWERS or name.startswith(SUB_QUERIES):
+        raise CatalogError(
+            "XSCL_BAD_NAME",
+            f"{name} is for what queries find: the answers of windows, and those of queries in parentheses",
+            hint="give the channel another name",
+        )
+    if (reason := whose_rows(name)) is not None:
+        raise CatalogError("XSCL_BAD_NAME", reason, hint="read it in queries, or give your channel another name")
 
 
 def put_channel(connection: Connection, channel: ChannelInfo) -> None:

@@ -48,11 +48,12 @@ def newer_versions(connection: Connection, docids: Collection[int], last: int) -
     return found
 
 
-def edited_between(connection: Connection, first: int, last: int) -> frozenset[int]:
-    """Return the numbers of events that have a newer version among the events of some places."""
+def edited_between(connection: Connection, first: int, last: int) -> dict[int, str]:
+    """Return the channels of events that have a newer version among the events of some places, by their numbers."""
     mine, newer, joined = _versions()
     came = newer.c.docid.between(first, last), newer.c.version > 1
-    return frozenset(connection.scalars(sa.select(mine.c.docid).select_from(joined).where(*came)))
+    rows = connection.execute(sa.select(mine.c.docid, mine.c.channel).select_from(joined).where(*came))
+    return {row.docid: row.channel for row in rows}
 
 
 def _versions() -> tuple[Any, Any, Any]:

@@ -18,6 +18,7 @@ from sqlalchemy import Column, Integer, MetaData, Table
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.prepared import prepared
+from xscl.catalog.records import RAW
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_template
 from xscl.catalog.tables import (
@@ -25,6 +26,7 @@ from xscl.catalog.tables import (
     GUARDS,
     INSTANCES,
     IS_LISTED,
+    IS_OF_ABSENCE,
     IS_RETRACTING,
     NEVER,
     PARTS,
@@ -33,6 +35,7 @@ from xscl.catalog.tables import (
     VARIABLES,
     among,
     in_parts,
+    raw_rows,
 )
 from xscl.templates.graph import EdgeKind
 from xscl.templates.relations import SUBSCRIBED, rt_table
@@ -51,10 +54,8 @@ __all__ = [
     "create_rt",
     "finders_of",
     "has_absences",
-    "put_derived",
-    "replace_rt_rows",
-    "template_values",
     "owner_use",
+    "put_derived",
     "read_parts",
     "read_parts_of",
     "read_rt_rows",
@@ -62,10 +63,14 @@ __all__ = [
     "read_template_use",
     "read_templates",
     "remove_groups",
-    "retracting_parts",
     "remove_variables",
+    "replace_rt_rows",
+    "retracting_channels",
+    "retracting_parts",
     "stored_rt",
     "stored_template",
+    "template_values",
+    "unasked_parts",
 ]
 
 Row = Mapping[str, object]
@@ -214,10 +219,18 @@ def add_parts(connection: Connection, rows: Sequence[Row]) -> None:
         connection.execute(PARTS.insert(), rows)
 
 
-def read_parts(connection: Connection, parts: Collection[int]) -> list[sa.Row[tuple[int, int, int, str, int]]]:
-    """Return the rows of ``parts`` for what some groups find, in the order of groups."""
-    wanted = sa.select(PARTS).where(among(connection, PARTS.c.part, parts)).order_by(PARTS.c.gid, PARTS.c.number)
-    return list(connection.execute(wanted))
+def read_parts(connection: Connection, parts: Collection[int]) -> Sequence[sa.Row[tuple[int, int, int, str, int]]]:
+    """Return the rows of ``parts`` for what some groups find for queries about absence, in the order of groups."""
+    mine = among(connection, PARTS.c.part, parts), IS_OF_ABSENCE
+    return connection.execute(sa.select(PARTS).where(*mine).order_by(PARTS.c.gid, PARTS.c.number)).all()
+
+
+def unasked_parts(connection: Connection, groups: Collection[int]) -> set[int]:
+    """Return those of some groups that are parts of others, and that no query is in, dropped ones included."""
+    is_part = sa.exists().where(PARTS.c.part == GROUPS.c.gid)
+    is_asked = sa.exists().where(QUERIES.c.gid == GROUPS.c.gid)
+    mine = among(connection, GROUPS.c.gid, groups), is_part, ~is_asked
+    return {gid for (gid,) in raw_rows(connection, sa.select(GROUPS.c.gid).where(*mine))}
 
 
 def read_parts_of(connection: Connection, groups: Collection[int]) -> list[sa.Row[tuple[int, int, int, str, int]]]:
@@ -249,10 +262,21 @@ def retracting_parts(connection: Connection) -> dict[int, list[int]]:
     return found
 
 
+def retracting_channels(connection: Connection) -> set[str]:
+    """Return the channels and streams whose newer versions of items take matches back."""
+    joined = sa.select(GROUPS.c.channels).join(PARTS, PARTS.c.gid == GROUPS.c.gid).where(IS_RETRACTING).distinct()
+    return {
+        name.removesuffix(RAW)
+        for channels in connection.scalars(joined)
+        for name in read_stored(GROUPS.c.channels, channels)
+    }
+
+
 def asking_of(connection: Connection, groups: Collection[int]) -> dict[int, list[int]]:
     """Return the groups about absence that some groups are a part of, by the number of each of these."""
     found: dict[int, list[int]] = {}
-    for row in read_parts(connection, groups):
+    mine = sa.select(PARTS.c.gid, PARTS.c.part).where(among(connection, PARTS.c.part, groups))
+    for row in connection.execute(mine.order_by(PARTS.c.gid, PARTS.c.number)):
         if row.gid not in found.setdefault(row.part, []):
             found[row.part].append(row.gid)
     return found

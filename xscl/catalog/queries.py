@@ -21,10 +21,10 @@ from xscl.catalog.tables import (
     IS_LISTED,
     IS_PUBLISHING,
     NEVER,
+    NOTHING_FORBIDDEN,
     PARTS,
     QUERIES,
     STREAMS,
-    among,
     in_parts,
 )
 
@@ -34,21 +34,23 @@ __all__ = [
     "Remembering",
     "add_late_for",
     "add_queries",
-    "asked_groups",
     "drop_query",
     "end_dropped",
     "forget_batches",
+    "least_memory",
     "mark_filled",
     "mend_query",
     "query_info",
     "read_feeders",
     "read_feeds",
+    "read_live_feeds",
     "read_queries",
     "read_query",
     "read_remembering",
     "regroup",
     "release_query",
     "remove_queries",
+    "sources_by_channel",
     "suspend_query",
     "tell_apart",
 ]
@@ -69,6 +71,10 @@ class Feed:
     """Channels that they read."""
     since: int
     until: int
+    blocking: int = 0
+    """Time by which their documents are behind the clocks of what they read."""
+    is_final: bool = False
+    """Whether they wait until times are settled: no document of theirs is older than what is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,31 +131,55 @@ def read_feeders(connection: Connection) -> dict[str, list[frozenset[str]]]:
 
     Queries that read and publish alike count once.  A query that names a stream reads the stream's channel, too.
     """
+    return sources_by_channel(read_live_feeds(connection))
+
+
+def read_live_feeds(connection: Connection) -> list[Feed]:
+    """Return what publishes to channels now."""
+    return _feeds(
+        connection, {(row.publish, row.channels, 0, NEVER, *_waits(row)) for row in connection.execute(*_fed())}
+    )
+
+
+def sources_by_channel(feeds: Iterable[Feed]) -> dict[str, list[frozenset[str]]]:
+    """Return the channels that queries read, by the channel that they publish to; those that read alike count once."""
     found: dict[str, list[frozenset[str]]] = {}
-    for feed in _feeds(connection, {(row.publish, row.channels, 0, NEVER) for row in connection.execute(*_fed())}):
-        found.setdefault(feed.channel, []).append(feed.sources)
+    for feed in feeds:
+        known = found.setdefault(feed.channel, [])
+        if feed.sources not in known:
+            known.append(feed.sources)
     return found
 
 
 def read_feeds(connection: Connection, first: int, last: int) -> list[Feed]:
     """Return what published to channels in a range of places, each feed as far as it lies in the range."""
     rows = connection.execute(*_fed_between(first, last))
-    found = {(row.publish, row.channels, max(row.docid_from, first), min(row.docid_until, last + 1)) for row in rows}
+    found = {
+        (row.publish, row.channels, max(row.docid_from, first), min(row.docid_until, last + 1), *_waits(row))
+        for row in rows
+    }
     return _feeds(connection, found)
 
 
-def _feeds(connection: Connection, rows: Collection[tuple[str, str, int, int]]) -> list[Feed]:
+def _waits(row: sa.Row[Any]) -> tuple[int, bool]:
+    """Return how far behind clocks a query answers, and whether it waits until times are settled."""
+    is_final = row.ends is not None and row.ends != NOTHING_FORBIDDEN and row.blocking is None
+    return max(row.blocking or 0, 0), is_final
+
+
+def _feeds(connection: Connection, rows: Collection[tuple[str, str, int, int, int, bool]]) -> list[Feed]:
     named = frozenset(connection.scalars(sa.select(STREAMS.c.name))) if rows else frozenset()
     found = []
-    for publish, channels, since, until in sorted(rows):
+    for publish, channels, since, until, blocking, is_final in sorted(rows):
         names = frozenset(n for n in read_stored(GROUPS.c.channels, channels) if n.removesuffix(RAW) not in named)
-        found.append(Feed(publish, names, since, until))
+        found.append(Feed(publish, names, since, until, blocking, is_final))
     return found
 
 
-def asked_groups(connection: Connection, groups: Collection[int]) -> set[int]:
-    """Return those of some groups that queries are in, dropped ones included."""
-    return set(connection.scalars(sa.select(QUERIES.c.gid).where(among(connection, QUERIES.c.gid, groups)).distinct()))
+def least_memory(connection: Connection) -> int | None:
+    """Return the least memory that a query has of its own; None: none has."""
+    found: int | None = connection.scalar(*_least_memory())
+    return found
 
 
 def read_remembering(connection: Connection, first: int, last: int) -> list[Remembering]:
@@ -165,6 +195,11 @@ def read_remembering(connection: Connection, first: int, last: int) -> list[Reme
 
 
 @prepared
+def _least_memory() -> sa.Select[Any]:
+    return sa.select(PARTS.c.memory).where(PARTS.c.memory.is_not(None)).order_by(PARTS.c.memory).limit(1)
+
+
+@prepared
 def _remembering(first: int, last: int) -> sa.Select[Any]:
     columns = QUERIES.c.query, PARTS.c.memory, GROUPS.c.channels, QUERIES.c.sees_from, QUERIES.c.docid_until
     joined = sa.select(*columns).join(PARTS, PARTS.c.gid == QUERIES.c.gid).join(GROUPS, GROUPS.c.gid == PARTS.c.part)
@@ -173,15 +208,20 @@ def _remembering(first: int, last: int) -> sa.Select[Any]:
 
 @prepared
 def _fed() -> sa.Select[Any]:
-    joined = sa.select(QUERIES.c.publish, GROUPS.c.channels).join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
-    return joined.where(IS_PUBLISHING, LIVE).distinct()
+    return _feeding(QUERIES.c.publish).where(IS_PUBLISHING, LIVE).distinct()
 
 
 @prepared
 def _fed_between(first: int, last: int) -> sa.Select[Any]:
-    columns = QUERIES.c.publish, GROUPS.c.channels, QUERIES.c.docid_from, QUERIES.c.docid_until
-    joined = sa.select(*columns).join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
+    joined = _feeding(QUERIES.c.publish, QUERIES.c.docid_from, QUERIES.c.docid_until)
     return joined.where(IS_PUBLISHING, QUERIES.c.docid_from <= last, QUERIES.c.docid_until > first).distinct()
+
+
+def _feeding(*columns: sa.Column[Any]) -> sa.Select[Any]:
+    """Return a selection of queries with what they read, and with what their answers wait for."""
+    joined = sa.select(*columns, GROUPS.c.channels, PARTS.c.ends, PARTS.c.blocking)
+    joined = joined.join(GROUPS, GROUPS.c.gid == QUERIES.c.gid)
+    return joined.outerjoin(PARTS, sa.and_(PARTS.c.gid == QUERIES.c.gid, PARTS.c.number == 0))
 
 
 # -- registration ----------------------------------------------------------------------------------------------

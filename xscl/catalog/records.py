@@ -97,6 +97,13 @@ class QueryInfo:
     """Level of consistency of a query about absence; None: it is about none."""
     late_for: int = 0
     """Events of its channels that came too late for its memory, and in time for others."""
+    written: str | None = None
+    """Its text with the queries that it has in parentheses, for which ``text`` has channels; None: it has none."""
+
+    @property
+    def said(self) -> str:
+        """Text as it was written."""
+        return self.text if self.written is None else self.written
 
     @property
     def groups(self) -> tuple[int, ...]:

@@ -6,27 +6,33 @@ RETRACT`` from that place on.  An event is removed once; what comes later under 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.base.docids import PUBLISHED, published_docid
 from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import NEVER, REMOVALS, in_parts
 
 __all__ = [
     "Removed",
     "add_removals",
+    "forget_published_removals",
     "has_removals",
     "last_stated",
     "read_removals",
     "removed_among",
     "removed_between",
+    "removed_ids",
     "trim_removals",
 ]
 
 
+_VERSION = re.compile(r"#[0-9]+\Z")
+"""End of the id of a newer version."""
 _BEFORE = -(1 << 62)
 """A time before all times."""
 
@@ -51,6 +57,12 @@ def has_removals(connection: Connection, channel: str | None = None) -> bool:
     """Tell whether any event was removed, of one channel or of all."""
     wanted = () if channel is None else (REMOVALS.c.channel == channel,)
     return connection.execute(sa.select(REMOVALS.c.docid).where(*wanted).limit(1)).first() is not None
+
+
+def removed_ids(connection: Connection, channel: str) -> set[str]:
+    """Return the ids of the events of a channel that were removed, and those of their items."""
+    ids = set(connection.scalars(sa.select(REMOVALS.c.id).where(REMOVALS.c.channel == channel)))
+    return ids | {_VERSION.sub("", id_) for id_ in ids}
 
 
 def removed_among(connection: Connection, docids: Collection[int], last: int = NEVER) -> dict[int, int]:
@@ -79,14 +91,14 @@ def last_stated(connection: Connection, docids: Collection[int]) -> int:
     return max(found)
 
 
-def removed_between(connection: Connection, first: int, last: int) -> frozenset[int]:
-    """Return the numbers of the events that were removed at some places."""
-    return frozenset(connection.scalars(*_between(first, last)))
+def removed_between(connection: Connection, first: int, last: int) -> dict[int, str]:
+    """Return the channels of the events that were removed at some places, by their numbers."""
+    return {row.docid: row.channel for row in connection.execute(*_between(first, last))}
 
 
 @prepared
 def _between(first: int, last: int) -> sa.Select[Any]:
-    return sa.select(REMOVALS.c.docid).where(REMOVALS.c.place.between(first, last))
+    return sa.select(REMOVALS.c.docid, REMOVALS.c.channel).where(REMOVALS.c.place.between(first, last))
 
 
 def read_removals(connection: Connection) -> list[Removed]:
@@ -97,5 +109,13 @@ def read_removals(connection: Connection) -> list[Removed]:
 
 def trim_removals(connection: Connection, processed: int, oldest: int | None) -> None:
     """Forget processed removals of events that come before the oldest event kept; ``oldest`` None: all of them."""
-    gone = REMOVALS.c.place <= processed, REMOVALS.c.docid < (oldest or NEVER)
-    connection.execute(REMOVALS.delete().where(*gone))
+    before: tuple[sa.ColumnElement[bool], ...] = ()
+    if oldest is not None:
+        published = REMOVALS.c.docid.between(PUBLISHED, published_docid(oldest, 0) - 1)
+        before = ((REMOVALS.c.docid < min(oldest, PUBLISHED)) | published,)
+    connection.execute(REMOVALS.delete().where(REMOVALS.c.place <= processed, *before))
+
+
+def forget_published_removals(connection: Connection) -> None:
+    """Forget that published documents are removed, because all batches run again."""
+    connection.execute(REMOVALS.delete().where(REMOVALS.c.docid >= PUBLISHED))

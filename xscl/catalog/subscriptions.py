@@ -14,9 +14,8 @@ from xscl.base.durations import format_duration, parse_duration
 from xscl.base.errors import CatalogError, XsclError
 from xscl.base.progress import told
 from xscl.base.shown import HIDDEN, masked
-from xscl.base.types import MAX_NAME, is_name
 from xscl.catalog.catalog import Catalog
-from xscl.catalog.channels import read_channels
+from xscl.catalog.channels import read_channels, require_channel_name
 from xscl.catalog.feeds import add_feed_row, update_feed
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_feed
@@ -176,12 +175,7 @@ def _subscribe(
 
 
 def _check_channel(catalog: Catalog, connection: Connection, channel: str) -> None:
-    if not is_name(channel):
-        raise CatalogError(
-            "XSCL_BAD_NAME",
-            f"{channel!r} is no name of a channel",
-            hint=f"letters, digits, '_', and inside it '-' and '.'; at most {MAX_NAME} characters",
-        )
+    require_channel_name(channel)
     known = read_channels(connection).get(channel)
     if known is not None and known.kind != "xml":
         raise CatalogError("XSCL_CHANNEL_KIND", f"the channel {channel} takes rows, and feeds bring documents")

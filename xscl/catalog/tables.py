@@ -49,7 +49,10 @@ __all__ = [
     "INTAKE_FILES",
     "IS_DROPPED",
     "IS_LISTED",
+    "IS_OF_ABSENCE",
     "IS_PUBLISHING",
+    "IS_OF_STEPS",
+    "IS_OF_WINDOWS",
     "IS_RETRACTING",
     "IS_SUSPENDED",
     "IS_WAITING",
@@ -58,6 +61,7 @@ __all__ = [
     "METADATA",
     "NEVER",
     "NOTHING_FORBIDDEN",
+    "OF_STEPS",
     "OF_WINDOWS",
     "OLD_FILES",
     "PARTS",
@@ -77,6 +81,7 @@ __all__ = [
     "VARIABLES",
     "among",
     "in_parts",
+    "raw_rows",
 ]
 
 METADATA = MetaData()
@@ -108,6 +113,14 @@ def among(connection: Connection, column: ColumnElement[int], numbers: Iterable[
         .c.value
     )
     return column.in_(select(cast(texts, BigInteger)))
+
+
+def raw_rows(connection: Connection, rows: sa.Select[Any]) -> Sequence[tuple[Any, ...]]:
+    """Return rows as the database has them, in half the time: many, of columns that need no reading."""
+    result = connection.execute(rows)
+    found: Sequence[tuple[Any, ...]] = [] if result.cursor is None else result.cursor.fetchall()
+    result.close()
+    return found
 
 
 def _needed(name: str, type_: _Type, comment: str | None = None, default: Any = None) -> Column[Any]:
@@ -213,6 +226,7 @@ QUERIES = Table(
     Column("query", Integer, primary_key=True),
     _needed("qid", _NAME, "the query's name"),
     _needed("text", Text),
+    Column("written", Text, comment="the text with the queries that it has in parentheses; NULL: it has none"),
     _needed("namespaces", Text),
     _needed("gid", Integer),
     _needed("template", String),
@@ -250,8 +264,16 @@ NOTHING_FORBIDDEN = "[]"
 """``parts.ends`` of queries whose matches only newer versions of items take back."""
 OF_WINDOWS = '"windows"'
 """``parts.ends`` of queries whose windows are over what a part finds."""
+OF_STEPS = '"steps"'
+"""``parts.ends`` of queries whose steps are over what parts find."""
+IS_OF_WINDOWS = PARTS.c.ends == sa.literal_column(f"'{OF_WINDOWS}'")
+IS_OF_STEPS = PARTS.c.ends == sa.literal_column(f"'{OF_STEPS}'")
 IS_RETRACTING = PARTS.c.ends == sa.literal_column(f"'{NOTHING_FORBIDDEN}'")
 """Condition that a newer version of an item takes back what a part finds: nothing else is forbidden."""
+IS_OF_ABSENCE = sa.or_(
+    PARTS.c.ends.is_(None), PARTS.c.ends.not_in([sa.literal_column(f"'{each}'") for each in (OF_WINDOWS, OF_STEPS)])
+)
+"""Condition that what a part finds is wanted or forbidden, and no windows or steps are over it."""
 IS_LISTED = sa.or_(QUERIES.c.docid_until == NEVER, IS_SUSPENDED)
 """Live, or suspended: its name is taken."""
 VARIABLES = Table(
@@ -484,7 +506,7 @@ STATE_FILES = Table(
     "state_files",
     METADATA,
     Column("path", String, primary_key=True),
-    _needed("kind", String, "witness, link, pending, answered, windows, or reach: how long rows are kept"),
+    _needed("kind", String, "witness, link, pending, answered, windows, steps, or reach: how long rows are kept"),
     _needed("batch", BigInteger, "the batch whose commit named it first"),
     _needed("rows", BigInteger),
     _needed("held", BigInteger, "rows that a partner may still come for"),
@@ -561,6 +583,9 @@ def _declare_partial_indexes(_: MetaData, connection: sa.Connection, **__: objec
         ("queries_publish", QUERIES.c.publish, IS_PUBLISHING),
         ("queries_suspended", QUERIES.c.qid, IS_SUSPENDED),
         ("parts_retracting", PARTS.c.gid, IS_RETRACTING),
+        ("parts_absence", PARTS.c.part, IS_OF_ABSENCE),
+        ("parts_of_windows", PARTS.c.gid, IS_OF_WINDOWS),
+        ("parts_of_steps", PARTS.c.gid, IS_OF_STEPS),
         ("queries_history", QUERIES.c.history, QUERIES.c.history.is_not(None)),
         ("event_ids_published", EVENT_IDS.c.published, EVENT_IDS.c.published.is_not(None)),
         ("late_replayed", LATE.c.replayed, LATE.c.replayed.is_not(None)),

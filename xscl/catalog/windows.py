@@ -1,9 +1,13 @@
-"""Groups of queries with windows of matches, and who reads them."""
+"""Groups of queries with windows of matches, and who reads them.
+
+A process that has read them asks with one short statement whether anything of it has changed since.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,9 +16,11 @@ from sqlalchemy.engine import Connection
 from xscl.catalog.prepared import prepared
 from xscl.catalog.records import RAW
 from xscl.catalog.stored_json import read_stored
-from xscl.catalog.tables import GROUPS, OF_WINDOWS, PARTS, QUERIES, STREAMS
+from xscl.catalog.tables import GROUPS, HOME, IS_DROPPED, IS_OF_WINDOWS, NEVER, PARTS, QUERIES, STREAMS
 
-__all__ = ["Reader", "Windowed", "read_windowed"]
+__all__ = ["Reader", "Windowed", "Windows", "read_windows", "windows_state"]
+
+_PRIME = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,7 @@ class Windowed:
     key: str
     part: int
     """The group whose matches the windows are over."""
+    part_text: str
     text: str
     namespaces: Mapping[str, str]
     channels: tuple[str, ...]
@@ -43,13 +50,38 @@ class Reader:
     """Place of its end."""
 
 
-def read_windowed(connection: Connection, first: int, last: int) -> tuple[list[Windowed], dict[int, list[Reader]]]:
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Groups with queries that are there in a range of places."""
+
+    groups: tuple[Windowed, ...] = ()
+    readers: Mapping[int, Sequence[Reader]] = field(default_factory=dict)
+    """Queries by group."""
+    begin: tuple[int, int] = (0, 0)
+    """First and last place of the range."""
+    end: tuple[int, int] = (NEVER, NEVER)
+    """Places at which ranges of the same queries end to begin and to end: one goes there, or comes."""
+
+    def hold(self, first: int, last: int) -> bool:
+        """Whether the same queries are there in another range."""
+        return self.begin[0] <= first < self.end[0] and self.begin[1] <= last < self.end[1]
+
+
+def windows_state(connection: Connection) -> tuple[object, ...]:
+    """Return a state of the catalogue: while it is the same, all queries with windows are."""
+    return tuple(value for row in (connection.execute(each).one() for each in _state()) for value in row)
+
+
+def read_windows(connection: Connection, first: int, last: int) -> Windows:
     """Return the groups with queries that are there in a range of places, and these queries by group."""
     readers: dict[int, list[Reader]] = {}
     for gid, *reader in connection.execute(*_readers(first, last)):
         readers.setdefault(gid, []).append(Reader(*reader))
+    goes = min((each.until for of in readers.values() for each in of), default=NEVER)
+    comes = connection.scalar(*_next(last))
+    end = goes, NEVER if comes is None else comes
     if not readers:
-        return [], {}
+        return Windows(begin=(first, last), end=end)
     streams = frozenset(connection.scalars(sa.select(STREAMS.c.name)))
     found = []
     for row in connection.execute(*_groups()):
@@ -57,19 +89,40 @@ def read_windowed(connection: Connection, first: int, last: int) -> tuple[list[W
             names = read_stored(GROUPS.c.channels, row.channels)
             channels = tuple(name for name in names if name.removesuffix(RAW) not in streams)
             namespaces = read_stored(GROUPS.c.namespaces, row.namespaces)
-            found.append(Windowed(row.gid, row.key, row.part, row.text, namespaces, channels))
-    return found, readers
+            found.append(Windowed(row.gid, row.key, row.part, row.part_text, row.text, namespaces, channels))
+    return Windows(tuple(found), readers, (first, last), end)
+
+
+@lru_cache(maxsize=1)
+def _state() -> tuple[Any, ...]:
+    # Indexes have all of it.  A query that goes to another group changes the remainder of its number times the group.
+    changes = sa.func.sum(QUERIES.c.gid * QUERIES.c.query % _PRIME)
+    return (
+        sa.select(sa.func.count(), sa.func.max(QUERIES.c.query), changes).select_from(QUERIES),
+        sa.select(sa.func.count(), sa.func.sum(QUERIES.c.docid_until)).where(IS_DROPPED),
+        sa.select(sa.func.count(), sa.func.max(STREAMS.c.number)),
+        sa.select(HOME.c.swept),
+    )
 
 
 @prepared
 def _readers(first: int, last: int) -> sa.Select[Any]:
     columns = QUERIES.c.gid, QUERIES.c.query, QUERIES.c.qid, QUERIES.c.sees_from, QUERIES.c.docid_until
-    joined = sa.select(*columns).join(PARTS, PARTS.c.gid == QUERIES.c.gid)
-    mine = PARTS.c.ends == OF_WINDOWS, QUERIES.c.docid_from <= last, QUERIES.c.docid_until > first
-    return joined.where(*mine).order_by(QUERIES.c.query)
+    # A join would look at all queries; a group has one part with windows.
+    windowed = QUERIES.c.gid.in_(sa.select(PARTS.c.gid).where(IS_OF_WINDOWS))
+    mine = windowed, QUERIES.c.docid_from <= last, QUERIES.c.docid_until > first
+    return sa.select(*columns).where(*mine).order_by(QUERIES.c.query)
+
+
+@prepared
+def _next(last: int) -> sa.Select[Any]:
+    return sa.select(sa.func.min(QUERIES.c.docid_from)).where(QUERIES.c.docid_from > last)
 
 
 @prepared
 def _groups() -> sa.Select[Any]:
+    part = GROUPS.alias()
     columns = GROUPS.c.gid, GROUPS.c.key, PARTS.c.part, GROUPS.c.text, GROUPS.c.namespaces, GROUPS.c.channels
-    return sa.select(*columns).join(PARTS, PARTS.c.gid == GROUPS.c.gid).where(PARTS.c.ends == OF_WINDOWS)
+    joined = sa.join(GROUPS, PARTS, PARTS.c.gid == GROUPS.c.gid).join(part, part.c.gid == PARTS.c.part)
+    statement = sa.select(*columns, part.c.text.label("part_text")).select_from(joined)
+    return statement.where(IS_OF_WINDOWS)

@@ -18,7 +18,7 @@ from xscl.base.errors import EngineError
 from xscl.base.pandas_later import let_pandas_in
 from xscl.base.private import private_children
 from xscl.base.system_errors import spark_reason
-from xscl.base.temporary import scratch_folder
+from xscl.base.temporary import let_folder_go, scratch_folder
 from xscl.spark.class_archive import find_archive, make_in_background, reading_options, writing_options
 from xscl.spark.connect_session import connect_session, has_gone, is_remote, server_has_gone, stop_session
 from xscl.spark.java_output import java_errors, lacks_memory, memory_error
@@ -41,6 +41,11 @@ JAVA_HINT = (
     "install Java 17 or 21 (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@21) "
     "and put it on the PATH or set JAVA_HOME"
 )
+
+_scratch: list[Path] = []
+"""Folders of the Java that runs, and of none that has ended."""
+_ENDING_S = 2.0
+"""Seconds that a Java takes to end, after its connections have ended."""
 
 # Spark's messages below errors are not for the users of xscl.
 _LOG4J = """\
@@ -118,6 +123,7 @@ def start_session(options: SessionOptions = LOCAL, *, classes_to: Path | None = 
     _, java = java_version()
     # A folder that nobody else can write to: the JVM reads its logging settings from here.
     scratch = scratch_folder("xscl-spark")
+    _scratch.append(scratch)
     if options.on_this_machine:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     if classes_to is not None:
@@ -190,6 +196,9 @@ def _settings(options: SessionOptions, scratch: Path, java_options: list[str]) -
             [
                 "-XX:TieredStopAtLevel=1",
                 "-XX:ReservedCodeCacheSize=256m",
+                # A Java that lacks memory in one thread goes on without it, or stops Spark and stays.
+                "-XX:+ExitOnOutOfMemoryError",
+                "-XX:+DisplayVMOutputToStderr",
                 f"-Dlog4j2.configurationFile={logging.as_uri()}",
                 *java_options,
             ]
@@ -254,7 +263,18 @@ def session_has_ended(session: SparkSession | None = None) -> bool:
 
 def spark_has_gone(error: BaseException) -> bool:
     """Return whether something failed because Spark is gone."""
+    process = _java_process()
+    if process is not None and _is_cut_off(error):
+        # Its connections end a moment before it does.
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_ENDING_S)
     return session_has_ended() or has_gone(error)
+
+
+def _is_cut_off(error: BaseException) -> bool:
+    from py4j.protocol import Py4JNetworkError
+
+    return isinstance(error, (Py4JNetworkError, OSError, EOFError))
 
 
 def _java_process() -> subprocess.Popen[bytes] | None:
@@ -272,6 +292,9 @@ def forget_session(session: SparkSession | None = None) -> None:
     if session is not None and is_remote(session):
         stop_session(session)
         return
+    # Java had no time to remove the files of its shuffles.
+    while _scratch:
+        let_folder_go(_scratch.pop())
     gateway = SparkContext._gateway
     if gateway is not None:
         with suppress(Exception):  # nobody is there any more

@@ -6,7 +6,7 @@ import os
 import re
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from xscl.base.errors import EngineError
@@ -60,6 +60,10 @@ class SessionOptions:
                 hint="it looks like spark://host:7077, local[4], local-cluster[2,1,1024], yarn or k8s://…; "
                 "sc://… is a remote server",
             )
+
+    def with_conf(self, conf: Mapping[str, str]) -> SessionOptions:
+        """Return the options with more settings, which go behind those that are given."""
+        return replace(self, conf=MappingProxyType({**conf, **self.conf}))
 
     @property
     def on_this_machine(self) -> bool:

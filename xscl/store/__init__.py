@@ -8,6 +8,7 @@
 * ``event_retention``: Retention of events: bounds from which on a channel's events are held, and kept
 * ``event_spans``: Spans of event files: between which numbers and times the events of a file lie
 * ``home``: A home: the folder with the catalogue and the files that it names
+* ``home_rows``: Rows about the home itself, as events of its own channels
 * ``inventory``: The files that a home's catalogue names, one by one, and what it says of them
 * ``join_state``: The join state of a home: the files of witness rows and rows of links that later events may still
   join

@@ -18,7 +18,7 @@ from xscl.catalog.tables import INTAKE_FILES
 from xscl.ingest.rows import cells_document
 from xscl.store.home import Home
 from xscl.store.parquet import int64s, joined, read_columns, rows_where
-from xscl.templates.columns import Int64s
+from xscl.templates.columns import Int64s, rising
 
 __all__ = ["event_document", "events_of", "new_event_file", "write_event_file"]
 
@@ -56,7 +56,8 @@ def events_of(
     home: Home, docids: Collection[int] | Int64s, columns: Sequence[str], also: Sequence[pa.Table] = ()
 ) -> pa.Table:
     """Read some events by number, from the files that hold them, or from tables that no file holds yet."""
-    wanted = np.unique(np.fromiter(docids, dtype=np.int64, count=len(docids)))
+    known = docids if isinstance(docids, np.ndarray) else np.fromiter(docids, dtype=np.int64, count=len(docids))
+    wanted = rising(known)
     schema = pa.schema([EVENT_SCHEMA.field(name) for name in columns])
     if not len(wanted):
         return joined([], schema)

@@ -15,13 +15,13 @@ from xscl.templates.members import NONE, Membership
 
 __all__ = ["EventLines", "Line", "value_of_cell"]
 
-_COLUMNS = ("docid", "channel", "id", "version", "ts", "content", "cells", "membership")
+_COLUMNS = ("docid", "channel", "id", "version", "ts", "content", "cells", "membership", "start")
 _ROWS = 2_000
 Line = dict[str, object]
 
 
 class EventLines:
-    """Events as lines of an event file."""
+    """Events as lines of an event file; those of channels that are not given are left out."""
 
     def __init__(
         self,
@@ -52,8 +52,13 @@ class EventLines:
         assert isinstance(channel, str) and isinstance(docid, int) and isinstance(ts, int)
         number = row["membership"]
         assert isinstance(number, int)
+        if channel not in self._channels:
+            return
         self.versions += row["version"] != 1
         line: Line = {"channel": channel, "id": row["id"], "ts": format_time(ts)}
+        start = row.get("start")
+        if isinstance(start, int):
+            line["start"] = format_time(start)
         if row["content"] is not None:
             line["xml"] = row["content"]
         else:

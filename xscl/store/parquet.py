@@ -123,6 +123,8 @@ def joined(parts: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
 
 def rows_where(table: pa.Table, chosen: Bools) -> pa.Table:
     """Return the rows that a mask chooses."""
+    if chosen.all():
+        return table
     bits = pa.py_buffer(np.packbits(chosen, bitorder="little"))
     return table.filter(pa.Array.from_buffers(pa.bool_(), len(chosen), [None, bits]))
 

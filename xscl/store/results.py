@@ -16,8 +16,10 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from xscl.base.docids import place_of
+from xscl.base.sealed import CHECKED_PAGES
 from xscl.catalog.records import QueryInfo
 from xscl.store.parquet import codes, int64s, joined, list_parts, read_columns, rows_where
 from xscl.templates.columns import Bools, Int64s
@@ -31,6 +33,7 @@ __all__ = [
     "Meanings",
     "Results",
     "StoredMatch",
+    "files_with",
     "match_id",
     "member_digests",
     "stored_matches",
@@ -42,6 +45,8 @@ _ID_LENGTH = 32
 _REMEMBERED = 10_000
 """Classes of one folder whose meanings are kept as objects."""
 _ALL_BATCHES = (0, 1 << 38)
+_MEMBERS = ("d1", "d2", "docs.list.element")
+"""Columns of files with numbers of documents."""
 _MEANT = "nodes", "witness", "groups", "exchange", "later"
 
 
@@ -302,6 +307,38 @@ class Meanings:
     def _meaning(self, place: int) -> Meaning:
         nodes, witness, groups, exchange, later = (column[place].as_py() for column in self._columns)
         return Meaning(tuple(nodes), tuple(witness), frozenset(groups), exchange, later or 0)
+
+
+def files_with(files: Iterable[str], docs: Int64s) -> list[str]:
+    """Return the files of a batch's results that tell of some documents, as far as their statistics say.
+
+    Args:
+        files: of one batch, or of several in one folder.
+        docs: numbers of the documents, ascending.
+    """
+    found, told = [], False
+    for file in files:
+        with pq.ParquetFile(file, **CHECKED_PAGES) as opened:
+            has = _may_tell(opened.metadata, docs)
+            alone = "groups" not in opened.schema_arrow.names  # others say what pairs mean
+        told |= has
+        if has or not alone:
+            found.append(file)
+    return found if told else []
+
+
+def _may_tell(meta: pq.FileMetaData, docs: Int64s) -> bool:
+    for group in map(meta.row_group, range(meta.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            known = column.statistics if column.path_in_schema in _MEMBERS else None
+            if column.path_in_schema not in _MEMBERS or (known is not None and known.null_count == column.num_values):
+                continue
+            if known is None or not known.has_min_max:
+                return True
+            at = int(np.searchsorted(docs, known.min))
+            if at < len(docs) and docs[at] <= known.max:
+                return True
+    return False
 
 
 def stored_matches(files: Iterable[str | Path], groups: Collection[int] | None = None) -> Iterator[StoredMatch]:

@@ -22,7 +22,7 @@ from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.catalog.channels import note_beaten, note_processed, note_published, note_watermark, read_channels
 from xscl.catalog.clocks import Clocks
 from xscl.catalog.prepared import prepared
-from xscl.catalog.queries import read_feeders
+from xscl.catalog.queries import read_live_feeds, sources_by_channel
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import CHANNELS
@@ -59,6 +59,8 @@ class ChannelClocks:
     """Lateness of before that, each with the places from which and until which it held."""
     feeders: Mapping[str, Collection[frozenset[str]]] = field(default_factory=dict)
     """Channels that each live query reads which publishes, by the channel that it publishes to."""
+    final: Mapping[str, Collection[frozenset[str]]] = field(default_factory=dict)
+    """Channels that such queries read which wait until times are settled, by the channel that they publish to."""
 
     def clocks(self) -> Clocks:
         """Return the clocks of processed events."""
@@ -95,6 +97,7 @@ class Watermarks:
 def channel_clocks(home: Home, connection: Connection) -> ChannelClocks:
     """Read the clocks of the channels of a home."""
     rows = connection.execute(*_times()).all()
+    feeds = read_live_feeds(connection)
     return ChannelClocks(
         read_channels(connection),
         {row.name: row.processed for row in rows},
@@ -102,7 +105,8 @@ def channel_clocks(home: Home, connection: Connection) -> ChannelClocks:
         {row.name: row.beaten for row in rows},
         {row.name: row.settled for row in rows},
         {row.name: read_stored(CHANNELS.c.former, row.former) for row in rows if row.former is not None},
-        read_feeders(connection),
+        sources_by_channel(feeds),
+        sources_by_channel(feed for feed in feeds if feed.is_final),
     )
 
 
@@ -175,24 +179,31 @@ def next_watermarks(
         for name, feeders in before.feeders.items()
         if name in before.channels and before.channels[name].lateness is None and name not in clocks.newest
     }
+    # Answers that wait until times are settled are older than what a clock shows, and late nowhere.
+    bounded = {name: sources for name, sources in before.final.items() if name not in fed}
     seen = {name: clocks.newest[name] for name in moved}
-    return Watermarks(seen, moved_beats, published, shown, _handed_on(watermarks, fed), clocks.greatest)
+    return Watermarks(seen, moved_beats, published, shown, _handed_on(watermarks, fed, bounded), clocks.greatest)
 
 
 def _handed_on(
-    watermarks: Mapping[str, int | None], fed: Mapping[str, Collection[frozenset[str]]]
+    watermarks: Mapping[str, int | None],
+    fed: Mapping[str, Collection[frozenset[str]]],
+    bounded: Mapping[str, Collection[frozenset[str]]] = MappingProxyType({}),
 ) -> dict[str, int | None]:
     """Return watermarks with those of channels that only queries feed, each the least of what these queries read.
 
-    >>> some = {"a": 5, "b": 3, "c": None, "d": None}
-    >>> _handed_on(some, {"c": [{"a"}, {"a", "b"}], "d": [{"c"}]})
-    {'a': 5, 'b': 3, 'c': 3, 'd': 3}
+    Channels that are ``bounded`` have one of their own, and it is no greater than those of what some queries read.
+
+    >>> some = {"a": 5, "b": 3, "c": None, "d": None, "e": 9}
+    >>> _handed_on(some, {"c": [{"a"}, {"a", "b"}], "d": [{"c"}]}, {"e": [{"d", "a"}]})
+    {'a': 5, 'b': 3, 'c': 3, 'd': 3, 'e': 3}
     """
-    found = {name: time for name, time in watermarks.items() if name not in fed}
-    waiting = dict(fed)
+    waiting = {**fed, **bounded}
+    found = {name: time for name, time in watermarks.items() if name not in waiting}
     while ready := [name for name, feeders in waiting.items() if not any(names & waiting.keys() for names in feeders)]:
         for name in ready:
             times = [found.get(channel) for names in waiting.pop(name) for channel in names]
+            times += [watermarks.get(name)] if name in bounded else []
             known = [time for time in times if time is not None]
             found[name] = min(known) if known and len(known) == len(times) else None
     return {name: found.get(name) for name in watermarks}

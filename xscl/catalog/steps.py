@@ -1,0 +1,95 @@
+"""Groups of queries with steps, and who reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.catalog.prepared import prepared
+from xscl.catalog.records import RAW
+from xscl.catalog.stored_json import read_stored
+from xscl.catalog.tables import GROUPS, IS_OF_STEPS, PARTS, QUERIES, STREAMS, among
+from xscl.catalog.windows import Reader
+
+__all__ = ["Stepped", "has_steps", "read_stepped"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stepped:
+    """A group of queries with steps."""
+
+    gid: int
+    key: str
+    text: str
+    namespaces: Mapping[str, str]
+    parts: tuple[int, ...]
+    """The groups whose matches the steps are over."""
+    channels: tuple[tuple[str, ...], ...]
+    """Channels that each part reads."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it shares its steps with no other group (``Group.alone``)."""
+        return " " in self.key
+
+
+def has_steps(connection: Connection) -> bool:
+    """Return whether any query has steps."""
+    return connection.scalar(sa.select(PARTS.c.gid).where(IS_OF_STEPS).limit(1)) is not None
+
+
+def read_stepped(connection: Connection, first: int, last: int) -> tuple[list[Stepped], dict[int, list[Reader]]]:
+    """Return the groups with queries that are there in a range of places, and all their queries by group."""
+    live = set(connection.scalars(*_live(first, last)))
+    if not live:
+        return [], {}
+    readers: dict[int, list[Reader]] = {}
+    columns = QUERIES.c.gid, QUERIES.c.query, QUERIES.c.qid, QUERIES.c.sees_from, QUERIES.c.docid_until
+    mine = among(connection, QUERIES.c.gid, live), QUERIES.c.docid_from <= last
+    for gid, *reader in connection.execute(sa.select(*columns).where(*mine).order_by(QUERIES.c.query)):
+        readers.setdefault(gid, []).append(Reader(*reader))
+    parts: dict[int, list[int]] = {}
+    wanted = sa.select(PARTS.c.gid, PARTS.c.part).where(IS_OF_STEPS).order_by(PARTS.c.gid, PARTS.c.number)
+    for gid, part in connection.execute(wanted):
+        if gid in live:
+            parts.setdefault(gid, []).append(part)
+    streams = frozenset(connection.scalars(sa.select(STREAMS.c.name)))
+    rows = {row.gid: row for row in connection.execute(*_groups())}
+    every = {part for of in parts.values() for part in of}
+    read = sa.select(GROUPS.c.gid, GROUPS.c.channels).where(among(connection, GROUPS.c.gid, every))
+    channels = {
+        row.gid: tuple(
+            name for name in read_stored(GROUPS.c.channels, row.channels) if name.removesuffix(RAW) not in streams
+        )
+        for row in connection.execute(read)
+    }
+    found = [
+        Stepped(
+            gid,
+            rows[gid].key,
+            rows[gid].text,
+            read_stored(GROUPS.c.namespaces, rows[gid].namespaces),
+            tuple(parts[gid]),
+            tuple(channels[part] for part in parts[gid]),
+        )
+        for gid in sorted(live)
+    ]
+    return found, readers
+
+
+@prepared
+def _live(first: int, last: int) -> sa.Select[Any]:
+    # A join would look at all queries.
+    stepped = QUERIES.c.gid.in_(sa.select(PARTS.c.gid).where(IS_OF_STEPS))
+    mine = stepped, QUERIES.c.docid_from <= last, QUERIES.c.docid_until > first
+    return sa.select(QUERIES.c.gid).where(*mine).distinct()
+
+
+@prepared
+def _groups() -> sa.Select[Any]:
+    columns = GROUPS.c.gid, GROUPS.c.key, GROUPS.c.text, GROUPS.c.namespaces
+    return sa.select(*columns).join(PARTS, PARTS.c.gid == GROUPS.c.gid).where(IS_OF_STEPS).distinct()
