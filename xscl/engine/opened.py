@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from xscl.answers.data_sources import register_sources
+from xscl.answers.query_plan import chosen_rules
 from xscl.base.errors import EngineError
 from xscl.base.locks import RunLock
 from xscl.base.notebook import facts_html
@@ -21,6 +22,7 @@ from xscl.registry.registry import Registry
 from xscl.spark.session import forget_session, session_has_ended, start_session
 from xscl.spark.session_options import LOCAL, SessionOptions
 from xscl.store.home import Home
+from xscl.templates.rules import RULES
 from xscl.upkeep.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class OpenedHome:
     ) -> None:
         self._home = home
         self._session_options = session_options
-        self._registry = Registry(home.catalog, ChannelNames(home.root), KeptGroups(home.folder("programs")))
+        self._registry = _registry(home, settings)
         self._is_closed = False
         self._spark = spark
         self._is_given = spark is not None
@@ -119,3 +121,9 @@ class OpenedHome:
                 register_sources(started)
                 self._spark = started
             return self._spark
+
+
+def _registry(home: Home, settings: Settings) -> Registry:
+    rules = chosen_rules(settings.rules)
+    names = None if rules == RULES else frozenset(rule.name for rule in rules)
+    return Registry(home.catalog, ChannelNames(home.root), KeptGroups(home.folder("programs")), names)

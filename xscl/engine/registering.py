@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from xscl.answers.query_plan import QueryPlan, query_plan
 from xscl.base.types import QueryName, QueryOutcome, with_fields
 from xscl.catalog.quotas import Quotas, read_quotas, set_quotas
 from xscl.catalog.records import QueryInfo
@@ -148,3 +149,18 @@ class Registering(OpenedHome):
             next_page = engine.queries(like="quake*", channel="items", limit=100, after=page[-1].name)
         """
         return list_queries(self.home.catalog, with_fields(wanted, given))
+
+    def plan(self, like: str | None = None, *, rules: str | None = None) -> QueryPlan:
+        """Return the m-ops that run for live queries, and the rules that made them::
+
+            print(engine.plan("ramp*").text())
+
+        Args:
+            like: a pattern that names of queries fit: ``*`` is any text, ``?`` any character; None: all queries.
+            rules: names of rules, as ``xscl plan --rules`` takes them: what would run with these alone.  By default
+                those of the engine's settings.
+
+        Raises:
+            EngineError: ``XSCL_BAD_OPTION``: there is no such rule.
+        """
+        return query_plan(self.home.catalog, like, self._driver.settings.rules if rules is None else rules)

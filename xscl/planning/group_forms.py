@@ -9,7 +9,7 @@ from pathlib import Path
 from xscl.catalog.kept_groups import FEW, KeptGroups, group_name
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import GROUPS
-from xscl.language.compile import compile_query
+from xscl.language.compile import GUARDED, compile_query
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Preparer
 from xscl.language.group_data import GroupForm
@@ -77,5 +77,11 @@ def _compiled(rows: Sequence[GroupText], facts: Facts) -> Iterator[tuple[GroupTe
             if preparer is not None:
                 compiled = preparer.prepare_text(row.text).compiled
             else:
-                compiled = compile_query(parse_query(row.text), row.text, namespaces=declared, channels=facts)
+                compiled = compile_query(
+                    parse_query(row.text),
+                    row.text,
+                    namespaces=declared,
+                    channels=facts,
+                    guarded=row.text.startswith(GUARDED),
+                )
             yield row, GroupForm.of(compiled)

@@ -15,7 +15,7 @@ __all__ = ["canonical_text"]
 
 def canonical_text(info: QueryInfo) -> str:
     """Write the statements that register the query in any home: the DECLAREs it needs, then CREATE QUERY."""
-    query = parse_query(info.text)
+    query = parse_query(info.said)
     prefixes = sorted(set(_prefixes(query)) & set(info.namespaces))
     declared = [format_statement(ast.DeclareNamespace(prefix, info.namespaces[prefix])) for prefix in prefixes]
     return "\n".join([*declared, format_statement(ast.CreateQuery(info.name, query))])

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.durations import parse_duration
 from xscl.base.errors import CatalogError
-from xscl.base.types import MAX_NAME, is_name, require_name, with_fields
+from xscl.base.types import MAX_NAME, is_name, with_fields
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import (
     add_stream,
@@ -22,6 +22,7 @@ from xscl.catalog.channels import (
     read_streams,
     remove_channel,
     remove_stream,
+    require_channel_name,
     set_source,
 )
 from xscl.catalog.clocks import LONGEST
@@ -83,7 +84,7 @@ def add_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
         SourceError: the schema is no good.
     """
     options = with_fields(options, given)
-    require_name(name)
+    require_channel_name(name)
     of, source = options.of, None if options.source == "none" else options.source
     if of is not None:
         if options not in (ChannelOptions(kind, of=of, source=options.source) for kind in (None, "xml")):
@@ -208,7 +209,7 @@ def _add_stream(catalog: Catalog, name: str, of: str, source: str | None) -> Non
                     hint="give the stream another name, or drop them first",
                 )
         if of not in channels:
-            require_name(of)
+            require_channel_name(of)
             _put(connection, ChannelInfo.new(of))
         add_stream(connection, name, of, source)
 

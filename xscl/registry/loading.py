@@ -29,7 +29,18 @@ from xscl.catalog.groups import (
 )
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.queries import add_queries, tell_apart
-from xscl.catalog.tables import GROUPS, INSTANCES, IS_LISTED, NEVER, OF_WINDOWS, QUERIES, TEMPLATES, VARIABLES, in_parts
+from xscl.catalog.tables import (
+    GROUPS,
+    INSTANCES,
+    IS_LISTED,
+    NEVER,
+    OF_STEPS,
+    OF_WINDOWS,
+    QUERIES,
+    TEMPLATES,
+    VARIABLES,
+    in_parts,
+)
 from xscl.language import ast
 from xscl.language.absence import cut_offset
 from xscl.language.compile import CompiledQuery, at_level
@@ -39,6 +50,7 @@ from xscl.language.parser import parse_level
 from xscl.language.query_rows import guards_of, variables_of
 from xscl.registry.allowances import Allowances
 from xscl.registry.memory import Known
+from xscl.registry.unshared import set_apart
 from xscl.templates.relations import rt_rows
 from xscl.templates.template import Template
 
@@ -60,6 +72,8 @@ class _Waiting:
     owner: str = ""
     resumes: bool = False
     """Whether it goes on after a suspension, from now on, whatever its STARTING says."""
+    written: str | None = None
+    """Text with queries in parentheses; None: it has none."""
 
 
 class Loading:
@@ -68,6 +82,8 @@ class Loading:
     def __init__(self, connection: Connection, known: Known) -> None:
         self.connection = connection
         self.known = known
+        self.rules: Collection[str] | None = None
+        """Names of the rules by which queries share work; None: all of them."""
         self.new = Known()
         """Rows that this transaction has found or made; to be learnt when it is committed."""
         self.made: list[tuple[str, str, CompiledQuery]] = []
@@ -115,7 +131,15 @@ class Loading:
     # -- adding ------------------------------------------------------------------------------------------------
 
     def add(
-        self, name: str, text: str, namespaces: str, prepared: Prepared, owner: str = "", *, resumes: bool = False
+        self,
+        name: str,
+        text: str,
+        namespaces: str,
+        prepared: Prepared,
+        owner: str = "",
+        *,
+        resumes: bool = False,
+        written: str | None = None,
     ) -> None:
         """Let a query wait to be written; ``namespaces`` is JSON.
 
@@ -132,7 +156,9 @@ class Loading:
             owner, prepared.compiled.cost, ((one.owner, one.prepared.compiled.cost) for one in self._waiting)
         )
         self._taken[name] = True
-        self._waiting.append(_Waiting(name, text, namespaces, prepared, owner, resumes))
+        if self.rules is not None:
+            prepared = replace(prepared, compiled=set_apart(prepared.compiled, name, self.rules))
+        self._waiting.append(_Waiting(name, text, namespaces, prepared, owner, resumes, written))
 
     def flush(self) -> None:
         """Write what waits, in the order in which it came."""
@@ -145,6 +171,7 @@ class Loading:
             {
                 "qid": one.name,
                 "text": one.text,
+                "written": one.written,
                 "namespaces": one.namespaces,
                 "gid": groups[one.prepared.compiled.group.key],
                 "template": one.prepared.compiled.template.id,
@@ -322,7 +349,7 @@ def _part_rows(one: _Waiting, numbers: Mapping[str, int]) -> Iterator[Row]:
             ends = [[channel, [[end.block, end.offset] for end in found]] for channel, found in absence.ends]
             facts |= {"ends": json.dumps(ends), "shown": absence.shown, "blocking": _stored(level.behind)}
         if absence is None:
-            facts |= {"ends": OF_WINDOWS, "shown": 0}
+            facts |= {"ends": OF_STEPS if one.prepared.compiled.stepped else OF_WINDOWS, "shown": 0}
         gid = numbers[one.prepared.compiled.group.key]
         yield {"gid": gid, "number": number, "part": numbers[part.compiled.group.key], **facts}
 

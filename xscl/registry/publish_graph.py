@@ -1,4 +1,4 @@
-"""Checks of ``PUBLISH`` at registration: no channel may feed itself, and rows are no place for documents.
+"""Checks of ``PUBLISH`` at registration: no channel may feed itself.
 
 The live queries make a graph of channels: an edge from each channel that a query reads to the one it publishes to.
 """
@@ -12,10 +12,10 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
 from xscl.catalog.stored_json import read_stored
-from xscl.catalog.tables import CHANNELS, GROUPS, HOME, INTAKE_FILES, IS_PUBLISHING, NEVER, QUERIES
+from xscl.catalog.tables import GROUPS, HOME, INTAKE_FILES, IS_PUBLISHING, NEVER, QUERIES
 from xscl.registry.query_list import reads
 
-__all__ = ["Publications", "is_published"]
+__all__ = ["Publications", "is_feeding", "is_published"]
 
 _PUBLISHING = (IS_PUBLISHING, QUERIES.c.docid_until == NEVER)
 _LOOK_UPS = 50
@@ -23,13 +23,17 @@ _LOOK_UPS = 50
 
 def is_published(connection: Connection, channel: str) -> bool:
     """Whether some query publishes to a channel, or will for events that wait to be processed."""
+    statement = sa.select(QUERIES.c.query).where(is_feeding(channel))
+    return connection.execute(statement.limit(1)).first() is not None
+
+
+def is_feeding(channel: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a query publishes to a channel, or will for events that wait to be processed."""
     # A dropped query is live for what came before.
     files = INTAKE_FILES.c
     after = files.last > sa.select(HOME.c.processed).scalar_subquery(), files.last > QUERIES.c.docid_from
     waiting = sa.exists().where(*after, files.first < QUERIES.c.docid_until)
-    live = (QUERIES.c.docid_until == NEVER) | waiting
-    statement = sa.select(QUERIES.c.query).where(QUERIES.c.publish == channel, live)
-    return connection.execute(statement.limit(1)).first() is not None
+    return sa.and_(QUERIES.c.publish == channel, (QUERIES.c.docid_until == NEVER) | waiting)
 
 
 class Publications:
@@ -56,15 +60,8 @@ class Publications:
         """Refuse a query that reads ``channels`` and publishes to ``target`` if it must not.
 
         Raises:
-            CatalogError: channels would feed themselves, or the target takes rows.
+            CatalogError: channels would feed themselves.
         """
-        kind = self._connection.scalar(sa.select(CHANNELS.c.kind).where(CHANNELS.c.name == target))
-        if kind == "rows":
-            raise CatalogError(
-                "XSCL_CHANNEL_KIND",
-                f"the channel {target!r} takes rows, and PUBLISH appends documents",
-                hint="publish to a channel of another name",
-            )
         ends = set(channels)
         if target not in ends and not any(self._is_fed(channel) for channel in ends):
             return  # a way from the target to one of them would end with a query that publishes to it

@@ -14,6 +14,7 @@ from xscl.catalog.queries import query_info
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import GROUPS, IS_LISTED, IS_SUSPENDED, NEVER, QUERIES, in_parts
+from xscl.language.facts import SUB_QUERIES
 
 __all__ = ["ALL_QUERIES", "QueryFilter", "count_queries", "list_queries", "of_groups", "reads", "state_facts"]
 
@@ -26,7 +27,8 @@ class QueryFilter:
     """Filters of listed queries, live and suspended ones; None asks for nothing."""
 
     like: str | None = None
-    """A pattern that the whole name fits: ``*`` is any text, ``?`` any character."""
+    """A pattern that the whole name fits: ``*`` is any text, ``?`` any character.  Sub-queries are listed only by a
+    pattern that begins as their names do."""
     template: str | None = None
     """Queries of this template."""
     group: int | None = None
@@ -96,6 +98,8 @@ def of_groups(catalog: Catalog, groups: Collection[int]) -> Iterator[QueryInfo]:
 def _conditions(connection: Connection, wanted: QueryFilter, after: str | None) -> list[sa.ColumnElement[bool]]:
     states = {None: IS_LISTED, True: IS_SUSPENDED, False: QUERIES.c.docid_until == NEVER}
     found = [states[wanted.suspended]]
+    if not (wanted.like or "").startswith(SUB_QUERIES):
+        found.append(sa.func.substr(QUERIES.c.qid, 1, len(SUB_QUERIES)) != SUB_QUERIES)
     if wanted.owner is not None:
         found.append(QUERIES.c.owner == wanted.owner)
     if after is not None:

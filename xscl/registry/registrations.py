@@ -16,27 +16,38 @@ from xscl.base.docids import published_docid
 from xscl.base.durations import format_duration
 from xscl.base.errors import CatalogError, QueryError, Span, XsclError
 from xscl.base.types import MAX_NAME, QueryName, QueryOutcome, now_micros, require_name
-from xscl.catalog.channels import read_channels, read_facts
+from xscl.catalog.channels import channel_facts, put_channel, read_channels, read_facts, require_channel_name
 from xscl.catalog.event_counts import channel_counts
+from xscl.catalog.home_channels import HOME_CHANNELS, home_channel
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.queries import drop_query, read_query, release_query
 from xscl.catalog.records import RAW, ChannelInfo
 from xscl.catalog.retained_from import held_times
 from xscl.catalog.suggestions import channel_names, how_created, no_channel, no_query
 from xscl.language import ast
+from xscl.language.cel import query_of_cel
 from xscl.language.compile import CompiledQuery, at_level
+from xscl.language.facts import ChannelFacts, is_sub_query
+from xscl.language.format import format_query
 from xscl.language.forms import Prepared, Preparer
 from xscl.language.normalize import normalize
+from xscl.language.published_columns import published_columns
 from xscl.language.statements import RawStatement, namespaces_json, one_query, require_characters
 from xscl.language.unsatisfiable import impossible
+from xscl.registry.cel_schemas import stream_schemas
 from xscl.registry.channel_names import ChannelNames, DocumentNames, known_names
 from xscl.registry.loading import Loading, levelled
 from xscl.registry.memory import Memory
 from xscl.registry.notes import channel_note, gone_notes, name_notes, settling_note
 from xscl.registry.publish_graph import Publications, is_published
+from xscl.registry.recompile import refresh
+from xscl.registry.retracting import Retracting, keeps_retracted
+from xscl.registry.row_channels import make_row_channel, require_target
+from xscl.registry.sub_queries import Folded, SubQueries, end_query, end_unread, refuse_reserved
 
 __all__ = ["Registrations", "Resumed"]
 
+_ROWS = re.compile(r"\brows\b", re.IGNORECASE)
 _MOST_SUGGESTED = 20
 """Unknown names in a transaction for which names that are alike are looked for."""
 
@@ -75,12 +86,16 @@ class Registrations:
         self.owner = _owner(owner)
         self.registers = registers
         self.loading = Loading(connection, memory.known)
-        self.facts = read_facts(connection)
+        self.facts: dict[str, ChannelFacts] = read_facts(connection)
         self._publications: Publications | None = None
+        self._retracting = Retracting(connection)
         self._there: set[str] = set(self.facts)
         """Channels that exist, or will be published to."""
         self._preparers: dict[str, Preparer] = {}
-        self._channels: Mapping[str, ChannelInfo] | None = None
+        self._sub_queries = SubQueries(
+            connection, self._take_sub_query if registers else self._note_sub_query, registers
+        )
+        self._channels: dict[str, ChannelInfo] | None = None
         self._fed: dict[str, bool] = {}
         self._settled: set[str] = set()
         """Channels whose times settings or heartbeats settle; within a transaction these do not end."""
@@ -104,6 +119,7 @@ class Registrations:
     def register(self, text: str, name: str | None) -> QueryName:
         """Register one query, which DECLAREs may precede: its name."""
         require_characters(text)
+        refuse_reserved([name])
         prepared = self._preparer("{}").known(text)
         if prepared is not None and id(prepared.compiled) in self._advice:
             # The text is one query without a name, as it is kept.
@@ -139,11 +155,8 @@ class Registrations:
             self._suggested += 1
             refusal = no_query(self.connection, parsed.name, suggests=self._suggested <= _MOST_SUGGESTED)
             raise refusal.placed(statement.text, parsed.name_span)
-        drop_query(self.connection, parsed.name, now_micros())
-        self.loading.forget(parsed.name)
-        # It may have published; what others of this transaction publish to is written by now.
-        self._publications = None
-        self._there = set(self.facts)
+        self._forget_dropped([parsed.name, *end_query(self.connection, parsed.name, now_micros())])
+        self._sub_queries.forget()
         return parsed.name
 
     def resume(self, name: str) -> Resumed:
@@ -159,19 +172,89 @@ class Registrations:
         place, _ = take_places(self.connection, 1, now_micros())
         release_query(self.connection, info.query, place)
         self.owner = info.owner
-        statement, _, _ = one_query(info.text)
-        namespaces = namespaces_json(info.namespaces)
-        _, prepared, _ = self.checked(statement, namespaces)
+        statement, _, _ = one_query(info.said)
         self.loading.forget(name)
-        self._take(lambda: statement, info.text, name, namespaces, levelled(prepared, info.level), (), resumes=True)
+        self._fold(statement, name, namespaces_json(info.namespaces), info.level, resumes=True)
+        self.loading.flush()
+        self._forget_dropped(end_unread(self.connection, info.gid, now_micros()))
+        prepared = self._preparer(namespaces_json(info.namespaces)).prepare_text(info.text)
         missed = Counter(channel_counts(self.connection, since, place))
         missed += Counter(channel_counts(self.connection, published_docid(since, 0), published_docid(place, 0) - 1))
         return Resumed(name, since, place, sum(missed[channel] for channel in {*prepared.compiled.channels}))
 
+    def in_xscl(self, statement: RawStatement) -> RawStatement:
+        """Return a statement that is a query in XSCL: itself, or what it says in CEL.
+
+        Raises:
+            QueryError: ``XSCL_CEL``, ``XSCL_CEL_LIMIT``, or it is no text in CEL.
+        """
+        if not statement.is_cel:
+            return statement
+        self.loading.flush()  # queries of the same script may publish what this one reads
+        *tokens, last = statement.query_tokens
+        names = {token.value for token in tokens if token.kind == "name"}
+        schemas = stream_schemas(self.connection, self.facts, names)
+        query = query_of_cel(statement.text, schemas, tokens[0].start if tokens else last.start, last.start)
+        return one_query(format_query(query))[0]
+
     def _add(self, statement: RawStatement, name: str | None, namespaces: Mapping[str, str]) -> QueryName:
-        kept = namespaces_json(namespaces)
+        refuse_reserved([name])
+        return self._fold(self.in_xscl(statement), name, namespaces_json(namespaces))
+
+    def _fold(
+        self, statement: RawStatement, name: str | None, kept: str, level: str | None = None, *, resumes: bool = False
+    ) -> QueryName:
+        """Register a query, and the queries that it has in parentheses; ``kept`` are namespaces as JSON."""
+        try:
+            folded = self._sub_queries.folded(statement, kept)
+            text, prepared, notes = self.checked(folded, kept)
+            if folded is statement:
+                refuse_reserved((*prepared.compiled.read, prepared.publish))
+            written = None if folded is statement else statement.query_text()
+            notes = () if resumes else (*self._sub_queries.notes, *notes)
+            prepared = levelled(prepared, level)
+            return self._take(lambda: folded, text, name, kept, prepared, notes, resumes=resumes, written=written)
+        except XsclError:
+            self._sub_queries.undo(self._end)
+            raise
+
+    def _take_sub_query(self, statement: Folded, name: str, kept: str) -> tuple[str, ...]:
+        """Register a query in parentheses, and return notes on it."""
         text, prepared, notes = self.checked(statement, kept)
-        return self._take(lambda: statement, text, name, kept, prepared, notes)
+        return self._take(lambda: statement, text, name, kept, prepared, notes).notes
+
+    def _note_sub_query(self, statement: Folded, name: str, kept: str) -> tuple[str, ...]:
+        """Check a query in parentheses, and note what it publishes, as if it were registered; return notes on it."""
+        text, prepared, notes = self.checked(statement, kept)
+        self._note_rows(name, self._columns(lambda: statement, text, kept) or {})
+        self._preparers = {kept: Preparer(json.loads(kept), self.facts)}
+        self._there.add(name)
+        self._fed[name] = True
+        return (*self.channel_notes(prepared.compiled), *notes)
+
+    def unregistered(self, statement: RawStatement, kept: str) -> tuple[str, Prepared, tuple[str, ...], str | None]:
+        """Check a query that is not registered: its text, what it is compiled to, notes on it, and its text as it was
+        written, if that has queries in parentheses.
+        """
+        folded = self._sub_queries.folded(statement, kept)
+        text, prepared, notes = self.checked(folded, kept)
+        notes = (*self.channel_notes(prepared.compiled), *self._sub_queries.notes, *notes)
+        return text, prepared, notes, None if folded is statement else statement.query_text()
+
+    def _end(self, name: str) -> None:
+        """End a query that this transaction has registered."""
+        self.loading.flush()
+        drop_query(self.connection, name, now_micros())
+        self._forget_dropped([name])
+
+    def _forget_dropped(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.loading.forget(name)
+        # They may have published; what others of this transaction publish to is written by now.
+        self._publications = None
+        self._retracting.forget()
+        self._there = set(self.facts)
+        self._fed.clear()
 
     def checked(self, statement: RawStatement, namespaces: str) -> tuple[str, Prepared, tuple[str, ...]]:
         """Return a query's text as it is kept, what it is compiled to, and notes on it; ``namespaces`` as JSON.
@@ -213,9 +296,7 @@ class Registrations:
     def _names_of(self, channel: str) -> DocumentNames | None:
         """Return the names that a channel's documents have, as far as they are known."""
         if channel not in self._names:
-            if self._channels is None:
-                self._channels = read_channels(self.connection)
-            self._names[channel] = known_names(self._channels, self.names, self.connection, channel)
+            self._names[channel] = known_names(self._known_channels(), self.names, self.connection, channel)
         return self._names[channel]
 
     def channel_notes(self, compiled: CompiledQuery) -> tuple[str, ...]:
@@ -223,6 +304,15 @@ class Registrations:
         channels = _named_channels(compiled)
         missing = [channel for channel in channels if channel not in self._there and not self._is_fed(channel)]
         return tuple(self._missing_note(channel) for channel in dict.fromkeys(missing))
+
+    def _put_home_channels(self, compiled: CompiledQuery) -> None:
+        """Create the channels of the home itself that a query is the first to read."""
+        wanted = HOME_CHANNELS.keys() & set(compiled.read)
+        if wanted:
+            there = read_channels(self.connection)
+            for name in sorted(wanted - there.keys()):
+                put_channel(self.connection, home_channel(name))
+                self._channels = None
 
     def _is_fed(self, channel: str) -> bool:
         if channel not in self._fed:
@@ -250,20 +340,25 @@ class Registrations:
         notes: tuple[str, ...],
         *,
         resumes: bool = False,
+        written: str | None = None,
     ) -> QueryName:
         """Let a query wait to be written; ``statement`` gives it as it was read, for the places of refusals."""
         if name is not None:
             require_name(name)
+        self._put_home_channels(prepared.compiled)
         if self.strict:
             self._require_channels(statement, _named_channels(prepared.compiled))
-        target = prepared.publish
+        target, columns = prepared.publish, None
         if target is not None:
             if self._publications is None:
                 self.loading.flush()
                 self._publications = Publications(self.connection)
+            columns = self._columns(statement, text, namespaces)
             with _at_part(statement, lambda created: created.query.publish_span):
-                self._require_no_stream(target)
-                self._publications.check(name, prepared.compiled.channels, target)
+                if not is_sub_query(target):
+                    self._require_open(target)
+                    require_target(self.connection, target, columns)
+                self._publications.check(name, prepared.compiled.read, target)
         if name is None:
             name = self.loading.free_name()
         if prepared.compiled.absence is not None:
@@ -271,15 +366,64 @@ class Registrations:
             if not resumes:
                 with _at_part(statement, lambda created: (created.query.level or ast.STRONG).span):
                     self._require_lateness(prepared.compiled)
+        self._refuse_kept(statement, prepared)
         with _at_part(statement, lambda created: created.name_span):
-            self.loading.add(name, text, namespaces, prepared, self.owner, resumes=resumes)
+            self.loading.add(name, text, namespaces, prepared, self.owner, resumes=resumes, written=written)
         if self._publications is not None and target is not None:
-            self._publications.add(name, prepared.compiled.channels, target)
+            self._publications.add(name, prepared.compiled.read, target)
             self._there.add(target)
+            self._fed[target] = True
+            if prepared.compiled.takes_back:
+                self._retracting.add(name, target)
+            if columns is not None:
+                self._make_rows(target, columns)
         gone = () if resumes or prepared.starting == "NOW" else self._gone_notes(prepared.compiled)
         return QueryName(
             name, (*self.channel_notes(prepared.compiled), *self._settling(prepared.compiled), *gone, *notes)
         )
+
+    def _columns(self, statement: Callable[[], RawStatement], text: str, namespaces: str) -> dict[str, str] | None:
+        """Return the columns of the rows that a query publishes; None: it publishes documents."""
+        if _ROWS.search(text) is None:
+            return None
+        raw = statement()
+        query = raw.created().query
+        if not query.as_rows:
+            return None
+        named = {block.channel: self._channel_of(block.channel) for block in ast.blocks(query.source)}
+        known = self._known_channels()
+        schemas = {name: known[channel].schema or {} for name, channel in named.items() if channel in known}
+        return published_columns(query, raw.text, json.loads(namespaces), self.facts, schemas)
+
+    def _known_channels(self) -> dict[str, ChannelInfo]:
+        if self._channels is None:
+            self._channels = read_channels(self.connection)
+        return self._channels
+
+    def _make_rows(self, target: str, columns: Mapping[str, str]) -> None:
+        """Make the channel of the rows that a query publishes; queries that read it already are compiled again."""
+        if is_sub_query(target):
+            put_channel(self.connection, self._note_rows(target, columns))
+            for preparer in self._preparers.values():
+                preparer.channels[target] = self.facts[target]  # no text that it has seen speaks of the channel
+            return
+        before = self.facts.get(target)
+        self.loading.flush()
+        if make_row_channel(self.connection, target, columns) is not None:
+            refresh(self.memory, self.connection, target, before)
+            self.facts = read_facts(self.connection)
+            self._preparers.clear()
+            self._channels = None
+            self._names.clear()
+
+    def _note_rows(self, name: str, columns: Mapping[str, str]) -> ChannelInfo:
+        """Note a new channel of rows; no columns: of documents."""
+        info = ChannelInfo.new(name)
+        if columns:
+            info = replace(info, kind="rows", schema=dict(columns))
+            self.facts[name] = channel_facts(info)
+            self._known_channels()[name] = info
+        return info
 
     def _level(self, compiled: CompiledQuery) -> ast.Level:
         """Return the level of a query that names none: ``STRONG`` where the times of all its channels are settled."""
@@ -303,6 +447,21 @@ class Registrations:
                     f"{format_duration(memory or 0).replace(' ', '')}",
                 )
 
+    def _refuse_kept(self, statement: Callable[[], RawStatement], prepared: Prepared) -> None:
+        """Refuse a query that keeps matches over documents that are removed again, or that has others do so.
+
+        Raises:
+            CatalogError: ``XSCL_KEEPS_RETRACTED``.
+        """
+        compiled, target = prepared.compiled, prepared.publish
+        if not compiled.follows_removals and (found := self._retracting.first_of(sorted(compiled.read))) is not None:
+            places = _channel_spans(statement().created(), found[0])
+            raise keeps_retracted(*found).placed(statement().text, places[0])
+        if target is not None and compiled.takes_back:
+            self.loading.flush()
+            with _at_part(statement, lambda created: created.query.publish_span):
+                self._retracting.refuse_readers(target)
+
     def _channel_of(self, name: str) -> str:
         """Return a channel, or the channel of a stream."""
         facts = self.facts.get(name.removesuffix(RAW))
@@ -319,14 +478,14 @@ class Registrations:
 
     def _settling(self, compiled: CompiledQuery) -> Iterator[str]:
         """Yield notes on channels that answers wait for, and whose times nothing settles."""
-        waits = compiled.channels if compiled.windowed is not None else ()
+        waits = () if compiled.absence is not None else _waited_for(compiled)
         waits = waits if compiled.absence is None else tuple(name for name, _ in compiled.absence.ends)
         if compiled.level is not None and compiled.level.memory is not None:
             # What is forgotten behind a clock is settled by the clock.
             waits = ()
         for channel in dict.fromkeys(waits):
             if not self._settles(channel):
-                is_final = compiled.windowed is not None or compiled.level == ast.STRONG
+                is_final = compiled.absence is None or compiled.level == ast.STRONG
                 yield settling_note(channel, is_final=is_final)
 
     def _gone_notes(self, compiled: CompiledQuery) -> Iterator[str]:
@@ -334,7 +493,9 @@ class Registrations:
         if any(bounds.exchange for case in compiled.group.cases for bounds in case):
             yield from gone_notes(compiled, self.facts, held_times(self.connection))
 
-    def _require_no_stream(self, target: str) -> None:
+    def _require_open(self, target: str) -> None:
+        """Refuse to publish to what is no channel of events that queries may make."""
+        require_channel_name(target)
         facts = self.facts.get(target)
         if facts is not None and facts.channel is not None:
             raise CatalogError(
@@ -357,6 +518,19 @@ def _named_channels(compiled: CompiledQuery) -> list[str]:
     """Return the channels and streams that a query's blocks name, in the order of its text."""
     absent = () if compiled.absence is None else compiled.absence.ends
     return [*(block.channel for block in compiled.normal.blocks), *(channel for channel, _ in absent)]
+
+
+def _waited_for(compiled: CompiledQuery) -> tuple[str, ...]:
+    """Return the channels whose times decide the answers of windows and steps."""
+    return compiled.channels if compiled.windowed is not None or compiled.stepped else ()
+
+
+def _channel_spans(created: ast.CreateQuery, channel: str) -> list[Span]:
+    """Return the places of a channel's name; the whole query where it has a stream of it."""
+    absent = (negation.right for negation in created.query.negations)
+    blocks = (*ast.blocks(created.query.source), *absent)
+    found = [block.span.start for block in blocks if block.channel == channel]
+    return [Span(start, start + len(channel)) for start in found] or [created.query.span]
 
 
 def _channel_span(created: ast.CreateQuery, place: int) -> Span:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -19,7 +19,6 @@ from xscl.base.types import QueryName, QueryOutcome, is_name, now_micros, requir
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.kept_groups import FEW, KeptGroups, group_name
-from xscl.catalog.queries import drop_query
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import NEVER
 from xscl.language.compile import CompiledQuery
@@ -30,6 +29,7 @@ from xscl.registry.channel_names import ChannelNames
 from xscl.registry.loading import query_digest
 from xscl.registry.memory import Memory
 from xscl.registry.registrations import Registrations, Resumed
+from xscl.registry.sub_queries import end_query
 
 __all__ = ["Registry", "read_script"]
 
@@ -43,14 +43,22 @@ T = TypeVar("T")
 class Registry:
     """Registers and drops queries of one catalogue."""
 
-    def __init__(self, catalog: Catalog, names: ChannelNames | None = None, kept: KeptGroups | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        names: ChannelNames | None = None,
+        kept: KeptGroups | None = None,
+        rules: Collection[str] | None = None,
+    ) -> None:
         """Begin.
 
         Args:
             catalog: gets the queries.
             names: knows the documents of channels, for notes; without it notes speak of columns only.
             kept: gets what many texts are compiled to.
+            rules: names of the rules by which queries share work; None: all of them.
         """
+        self._rules = rules
         self.catalog = catalog
         self._kept = kept
         self.names = names
@@ -148,8 +156,7 @@ class Registry:
         kept = namespaces_json(namespaces)
         with self.catalog.read() as connection:
             work = self._registrations(connection, strict=False, owner=None, registers=False)
-            text, prepared, notes = work.checked(statement, kept)
-            notes = (*work.channel_notes(prepared.compiled), *notes)
+            text, prepared, notes, written = work.unregistered(work.in_xscl(statement), kept)
         starting, place = prepared.starting, self.catalog.ask(read_last_places)[1] + 1
         info = QueryInfo(
             query=1,
@@ -169,6 +176,7 @@ class Registry:
             ts_from=None if starting in ("NOW", "ALL") else to_micros(starting),
             history=None,
             filled=None,
+            written=written,
         )
         return info, prepared.compiled, notes
 
@@ -182,7 +190,7 @@ class Registry:
             with self.catalog.begin() as connection:
                 self.drop(name, connection=connection)
                 return
-        drop_query(connection, name, now_micros())
+        end_query(connection, name, now_micros())
 
     def resume(self, name: str) -> Resumed:
         """Have a suspended query go on from now: it sees what comes after this, and keeps its name, owner and ids.
@@ -199,7 +207,9 @@ class Registry:
     def _registrations(
         self, connection: Connection, strict: bool, owner: str | None, *, registers: bool = True
     ) -> Registrations:
-        return Registrations(connection, self.memory, self.names, strict, owner, registers=registers)
+        work = Registrations(connection, self.memory, self.names, strict, owner, registers=registers)
+        work.loading.rules = self._rules
+        return work
 
     @contextmanager
     def _transaction(self, strict: bool, owner: str | None) -> Iterator[Registrations]:
