@@ -12,13 +12,14 @@ from typing import NamedTuple
 from xscl.base.errors import DocumentError, DocumentLimitError, XsclError
 from xscl.base.pickled import by_fields
 from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, parse_stored
-from xscl.base.types import MAX_NAME, Event, is_name, to_micros
+from xscl.base.types import MAX_NAME, Event, format_time, is_name, to_micros
 from xscl.base.values import digest_text
+from xscl.catalog.home_channels import whose_rows
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import ChannelInfo, StreamInfo
 from xscl.ingest.records import Rejected
 from xscl.ingest.rows import cells_document, fit_row, infer_schema, row_cells, row_digest
-from xscl.language.aggregates import ANSWERS
+from xscl.language.facts import ANSWERS
 from xscl.store.event_content import document_digest, stored_documents
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "event_content",
     "refused_event",
     "require_kind",
+    "require_start",
     "resolved",
     "taken_id",
 ]
@@ -66,6 +68,8 @@ class CheckedEvent(NamedTuple):
     """Stream that the event named, if it named one (``resolved``)."""
     renews: bool = False
     """Whether it is a newer version of what has its id, also in a channel that is of no feed."""
+    start: int | None = None
+    """Time at which it began; None: it is a point in time."""
 
     @property
     def by(self) -> int:
@@ -87,6 +91,8 @@ def check_channel_name(name: object) -> None:
         )
     if name == ANSWERS:
         raise DocumentError("XSCL_BAD_CHANNEL_NAME", f"{name} is for the answers of windows, which queries make")
+    if (reason := whose_rows(name)) is not None:
+        raise DocumentError("XSCL_BAD_CHANNEL_NAME", reason)
 
 
 _is_name = lru_cache(maxsize=1_024)(is_name)
@@ -108,11 +114,14 @@ def checked_event(event: Event, content: bytes | KeptDocument | XsclError | None
             event = replace(event, id=id_)
         if (event.xml is None) == (event.row is None):
             raise DocumentError("XSCL_BAD_EVENT", "an event has either 'xml' or 'row'")
-        if event.ts is not None:
+        start = None
+        if event.ts is not None or event.start is not None:
             try:
-                ts = to_micros(event.ts)
+                ts = None if event.ts is None else to_micros(event.ts)
+                start = None if event.start is None else to_micros(event.start)
             except ValueError as error:
                 raise DocumentError("XSCL_BAD_EVENT_TIME", str(error)) from None
+            require_start(start, ts)
         if isinstance(content, XsclError):
             raise content.with_traceback(None)
     except XsclError as error:
@@ -123,7 +132,21 @@ def checked_event(event: Event, content: bytes | KeptDocument | XsclError | None
             digest = document_digest(content)
         else:
             digest = row_digest(event.row or {}) if content is None else content.digest
-    return CheckedEvent(event, event.id or _own_id(event, ts, digest), ts, content, digest)
+    return CheckedEvent(event, event.id or _own_id(event, ts, digest), ts, content, digest, start=start)
+
+
+def require_start(start: int | None, ts: int | None) -> None:
+    """Refuse an event that begins behind its end, or has no end.
+
+    Raises:
+        DocumentError: ``XSCL_BAD_EVENT_START``.
+    """
+    if start is None or ts is not None and start <= ts:
+        return
+    if ts is None:
+        raise DocumentError("XSCL_BAD_EVENT_START", "an event that began has a time, at which it ended")
+    told = f"it begins at {format_time(start)}, and ends at {format_time(ts)}"
+    raise DocumentError("XSCL_BAD_EVENT_START", f"{told}; an event begins at its time at the latest")
 
 
 def resolved(item: CheckedEvent, streams: Mapping[str, StreamInfo]) -> CheckedEvent:

@@ -91,6 +91,8 @@ def _take(chunk: Chunk, item: CheckedEvent, docid: int, received: int) -> Outcom
     chunk.ids.append(known.row(row.channel, item.id, row.membership))
     if item.renews and identity.version == 2:
         _end_row(chunk, item, docid)
+    if item.renews:
+        chunk.known.of_channel(row.channel).forget_older(item.id, known.scope)
     if late_by is not None:
         chunk.note_late(row.channel, row.id, known.docid, identity.ts, received, late_by)
     if copied is not None:
@@ -131,6 +133,7 @@ def _row(
         content,
         cells,
         chunk.memberships.number(Membership(frozenset({item.by} - {0}), identity.copied is None)),
+        item.start,
     )
     return row, late_by
 

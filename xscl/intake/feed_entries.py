@@ -85,6 +85,7 @@ def take_feed(
         checked: its entries, where a task has checked their documents.
     """
     state = states.of(document)
+    had = state.items
     strange = state.is_strange(chunk.connection, document)
     document, checked = without_withdrawn(document, checked)
     keys = None if checked is None else tuple(entry.keys for entry in checked)
@@ -113,6 +114,8 @@ def take_feed(
     elif document.withdrawn:
         chunk.report.note_input(_told_strange(state.identity, document))
     state.note(document)
+    if document.poll is not None:
+        chunk.polls.append({**document.poll.told, "new": state.items - had})
     if document.flaw is not None:
         chunk.report.note_flaw(f"{document.source}: {document.flaw}")
 

@@ -10,10 +10,12 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
 from xscl.base.types import FIRST_TIME, LAST_TIME
-from xscl.catalog.channels import note_heartbeat, put_channel, read_channels, read_streams
+from xscl.catalog.channels import note_heartbeat, put_channel, read_channels, read_streams, require_channel_name
+from xscl.catalog.home_channels import HOME_CHANNELS
 from xscl.catalog.intake_order import add_heartbeat, take_places
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.suggestions import how_created, no_channel
+from xscl.language.facts import ANSWERS
 from xscl.registry.publish_graph import is_published
 
 __all__ = ["end_input", "take_heartbeat"]
@@ -22,7 +24,7 @@ __all__ = ["end_input", "take_heartbeat"]
 def end_input(connection: Connection, now: int) -> None:
     """Take in that nothing comes any more, in the transaction of ``connection``; ``now`` is the time of receipt."""
     for name in read_channels(connection):
-        if not is_published(connection, name):
+        if name != ANSWERS and name not in HOME_CHANNELS and not is_published(connection, name):
             take_heartbeat(connection, name, LAST_TIME, now)
 
 
@@ -38,7 +40,7 @@ def take_heartbeat(connection: Connection, channel: str, time: int, now: int, *,
 
     Raises:
         CatalogError: ``XSCL_UNKNOWN_CHANNEL``; ``XSCL_BAD_CHANNEL``: it is a stream, or queries publish to it;
-            ``XSCL_BAD_EVENT_TIME``: no event can have the time.
+            ``XSCL_BAD_EVENT_TIME``: no event can have the time; ``XSCL_BAD_NAME``.
     """
     if not FIRST_TIME <= time <= LAST_TIME:
         raise CatalogError(
@@ -46,6 +48,7 @@ def take_heartbeat(connection: Connection, channel: str, time: int, now: int, *,
             "the time of the heartbeat is not in the years 1 to 9999",
             hint="a whole number is microseconds since 1970; engine.end_input() says that nothing comes any more",
         )
+    require_channel_name(channel)
     streams = read_streams(connection)
     if channel in streams:
         raise CatalogError(

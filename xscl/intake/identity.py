@@ -112,6 +112,13 @@ class IdsOfChannel:
         self.taken.add(known.id)
         self.versions.setdefault(base, []).append(known)
 
+    def forget_older(self, base: str, scope: tuple[str, int]) -> None:
+        """Forget the versions of an item between its first and its last, which no change of a row asks about."""
+        versions = self.versions[base]
+        if len(versions) > 2:
+            between = [known for known in versions[1:-1] if known.scope != scope]
+            self.versions[base] = [versions[0], *between, versions[-1]]
+
     def add_new(self, rows: Iterable[IdRow]) -> None:
         """Note events whose ids stood for none, and that came by no stream."""
         self._new.update((row[1], row) for row in rows)

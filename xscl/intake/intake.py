@@ -18,7 +18,6 @@ from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, in_fresh_dictionary
 from xscl.base.system_errors import FAULTS, named_file_faults
 from xscl.base.types import Event, now_micros
 from xscl.catalog.intake_order import add_flush, take_places
-from xscl.catalog.late import note_rejected
 from xscl.catalog.source_offsets import positions_in, put_positions
 from xscl.ingest.records import (
     Control,
@@ -44,7 +43,7 @@ from xscl.intake.removals import take_removals
 from xscl.intake.report import IntakeReport
 from xscl.intake.row_changes import take_changes
 from xscl.intake.rows import take_rows, take_table
-from xscl.intake.transaction import Terms, open_chunk, rejection
+from xscl.intake.transaction import Terms, note_refusals, open_chunk
 from xscl.registry.registry import Registry
 from xscl.store.home import Home
 
@@ -82,7 +81,9 @@ class Intake:
 
     def _take(self, chunk: list[Record], report: IntakeReport) -> None:
         first = chunk[0]
-        if isinstance(first, Control):
+        if len(chunk) > 1 and isinstance(first, Removal):
+            self._remove([record for record in chunk if isinstance(record, Removal)], report)
+        elif isinstance(first, Control):
             self.act(first, report)
         elif isinstance(first, RowTable):
             take_rows(self.terms, first, report, take_changes if first.options.op else take_table)
@@ -127,8 +128,21 @@ class Intake:
             problem = Rejected(record.source, error.condition, str(error).partition("] ")[2])
             report.note(problem)
             with self.catalog.begin() as connection:
-                note_rejected(connection, [rejection(problem)], terms.now())
+                note_refusals(self.home, connection, [problem], terms.now())
                 keep_position(connection)
+
+    def _remove(self, removals: list[Removal], report: IntakeReport) -> None:
+        """Take out events of one channel in one transaction; where that is refused, each is refused for itself."""
+        positions = [each.position for each in removals if each.position is not None]
+        try:
+            with open_chunk(self.terms, report) as chunk:
+                take_removals(chunk, *removals)
+                put_positions(chunk.connection, positions, chunk.now)
+        except XsclError as error:
+            if error.condition in FAULTS:
+                raise
+            for removal in removals:
+                self.act(removal, report)
 
     def _take_chunk(self, records: list[Record], report: IntakeReport) -> None:
         positions = [record for record in records if isinstance(record, Position)]

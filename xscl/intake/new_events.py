@@ -31,6 +31,7 @@ class EventRow(NamedTuple):
     content: bytes | KeptDocument | None
     cells: list[str | None] | None
     membership: int
+    start: int | None
 
 
 EventTuple = tuple[
@@ -48,6 +49,7 @@ EventTuple = tuple[
     bytes | KeptDocument | None,
     list[str | None] | None,
     int,
+    int | None,
 ]
 """The fields of an ``EventRow``.  Python's collector looks at plain tuples of texts and numbers once."""
 

@@ -105,6 +105,7 @@ class PlainEvents:
             [item.content for item in items],
             repeat(None),
             repeat(0),
+            [item.start for item in items],
             strict=False,
         )
         digests = [item.digest for item in items]

@@ -12,9 +12,10 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import httpx2
 import sqlalchemy as sa
@@ -23,9 +24,12 @@ from xscl.base.errors import SourceError, XsclError
 from xscl.base.failpoints import step
 from xscl.base.locks import locked
 from xscl.base.progress import told
+from xscl.base.shown import masked
+from xscl.base.types import Scalar
 from xscl.base.version import VERSION
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.feeds import update_feed
+from xscl.catalog.home_channels import HOME_POLLS
 from xscl.catalog.subscriptions import DueFeed, due_feeds, find_feeds, move_feed
 from xscl.catalog.tables import FEEDS
 from xscl.ingest.addresses import Resolve, private_allowed
@@ -42,7 +46,9 @@ from xscl.ingest.poll_hints import hints_json
 from xscl.ingest.records import FeedDocument, Poll
 from xscl.intake.host_queue import SECOND, Clock, Hosts, NotNowError
 from xscl.intake.intake import Intake
+from xscl.intake.transaction import told_file
 from xscl.store.home import Home
+from xscl.store.home_rows import tell_home
 
 __all__ = ["DEFAULT_POLL_SETTINGS", "Clock", "PollReport", "PollSettings", "environment_settings", "poll"]
 
@@ -247,16 +253,20 @@ class _Pass:
 
     async def _ask(self, feed: DueFeed) -> None:
         own_host = host_key(feed.subscription.url)
+        seconds = 0.0
 
         async def exchange(url: str) -> Exchange:
+            nonlocal seconds
             host = host_key(url)
             async with self.hosts.turn(host, self.slots) as turn:
+                began = time.monotonic()
                 found = await self.fetcher.exchange(
                     url,
                     etag=feed.etag,
                     modified=feed.modified,
                     allow_private=feed.allow_private and host == own_host,
                 )
+                seconds += time.monotonic() - began
                 if found.sent:
                     turn.answer = Answer(found.status, found.headers)
                 return found
@@ -266,7 +276,7 @@ class _Pass:
         except NotNowError:
             self.report.left += 1
             return
-        await self.arrived.put((feed, fetched))
+        await self.arrived.put((feed, replace(fetched, seconds=seconds)))
 
     async def _take_all(self) -> None:
         while (first := await self.arrived.get()) is not None:
@@ -307,7 +317,8 @@ class _Pass:
         hints = feed.subscription.hints if read is None else read.hints
         values = after_success(feed.subscription, fetched.answer, hints, self.clock.now(), self.chance())
         values |= {"hints": hints_json(hints), **_counted(feed, fetched)}
-        document = None if read is None else replace(read.document, poll=Poll(feed.number, values, fetched.url))
+        left = Poll(feed.number, values, fetched.url, _told_poll(feed, fetched))
+        document = None if read is None else replace(read.document, poll=left)
         return _Decided(feed, fetched, values, document, lasting_move(feed.subscription, fetched.answer))
 
     def _failed(self, feed: DueFeed, fetched: Fetched, problem: XsclError) -> _Decided:
@@ -339,6 +350,9 @@ class _Pass:
         step("poll.taken")
         with self.home.catalog.begin() as connection:
             self.hosts.save(connection)
+            # With a document, its transaction has told of the poll.
+            bare = [_told_poll(one.feed, one.fetched, one.values) for one in decided if one.document is None]
+            tell_home(self.home, connection, HOME_POLLS, bare, self.clock.now(), told_file(self.home))
             for one in decided:
                 if one.document is None:
                     update_feed(connection, one.feed.number, one.values)
@@ -351,6 +365,21 @@ class _Pass:
 
 def _counted(feed: DueFeed, fetched: Fetched) -> dict[str, object]:
     return {"requests": feed.requests + fetched.requests, "bytes": feed.received + fetched.received}
+
+
+def _told_poll(
+    feed: DueFeed, fetched: Fetched, values: Mapping[str, object] = MappingProxyType({})
+) -> dict[str, Scalar]:
+    """Return the row about a poll; ``values`` are the feed's new columns, where it brought no document."""
+    problem = values.get("problem")
+    return {
+        "feed": masked(feed.subscription.url),
+        "channel": feed.channel,
+        "status": fetched.answer.status,
+        "new": 0,
+        "problem": None if problem is None else masked(str(problem)),
+        "seconds": round(fetched.seconds, 6),
+    }
 
 
 def _told(problem: XsclError) -> str:

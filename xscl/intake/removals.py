@@ -20,7 +20,10 @@ from xscl.catalog.tables import EVENT_IDS, in_parts
 from xscl.ingest.records import Removal
 from xscl.intake.transaction import Chunk
 
-__all__ = ["RemovedEvent", "remove", "take_removals"]
+__all__ = ["Items", "RemovedEvent", "items_of", "remove", "take_removals"]
+
+_Item = tuple[str, int]
+"""Id without feed and version, and number of the first version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +34,91 @@ class RemovedEvent:
     id: str
 
 
-def take_removals(chunk: Chunk, removal: Removal) -> None:
-    """Take out events by their ids; an id that no event has is counted and told.
+class Items:
+    """Items with some ids, and the versions that each has: those of before, and those that a transaction brings."""
+
+    def __init__(self, chunk: Chunk, channel: str, ids: Collection[str], stream: int | None = None) -> None:
+        """Read them; ``stream`` is the stream within which ids stand for themselves, as they were given."""
+        self._chunk = chunk
+        self._channel = channel
+        self._of: dict[str, set[_Item]] = {id_: set() for id_ in ids}
+        """Items that have an id."""
+        self._versions: dict[_Item, list[RemovedEvent]] = {}
+        # Whoever asks the catalogue finds what came just before.
+        chunk.write_ids()
+        self._seen = 0
+        self._read(stream)
+
+    def remove(self, ids: Sequence[tuple[str, str]], channel: str) -> None:
+        """Take out the events of items by ids, each with its source; an id that no event has is counted and told."""
+        self._learn()
+        named = [[event for item in self._of[id_] for event in self._versions[item]] for id_, _ in ids]
+        report = self._chunk.report
+        for (id_, source), count in zip(ids, remove(self._chunk, self._channel, named), strict=True):
+            report.removed += count
+            if not count:
+                report.missing += 1
+                report.note_input(f"{source}: {channel} has no event {id_!r} to remove")
+            for item in self._of[id_]:
+                self._versions[item] = []
+
+    def _learn(self) -> None:
+        """Note the versions that have come since."""
+        ids = self._chunk.ids
+        for channel, id_, base, _, _, docid, item, *_ in ids[self._seen :]:
+            if channel != self._channel:
+                continue
+            if id_ in self._of:
+                self._of[id_].add((base, item))
+                self._versions.setdefault((base, item), [])
+            if (base, item) in self._versions:
+                self._versions[base, item].append(RemovedEvent(docid, id_))
+        self._seen = len(ids)
+
+    def _read(self, stream: int | None) -> None:
+        chunk, named, mine = self._chunk, EVENT_IDS.c.id, []
+        if stream is not None:
+            named, mine = EVENT_IDS.c.base, [EVENT_IDS.c.membership.in_(chunk.memberships.of_stream(stream))]
+        here = EVENT_IDS.c.channel == self._channel, EVENT_IDS.c.docid < PUBLISHED
+        for part in in_parts(sorted(self._of)):
+            chosen = sa.select(named.label("id"), EVENT_IDS.c.base, EVENT_IDS.c.item).where(
+                *here, named.in_(part), *mine
+            )
+            for row in chunk.connection.execute(chosen):
+                self._of[row.id].add((row.base, row.item))
+                self._versions[row.base, row.item] = []
+        # First versions of rows may have their ids in ranges alone.
+        left = {id_ for id_, items in self._of.items() if not items}
+        for _, first in rows_by_id(chunk.connection, chunk.terms.home.root, {self._channel: left}):
+            self._of[first.id].add((first.id, first.docid))
+            self._versions[first.id, first.docid] = [RemovedEvent(first.docid, first.id)]
+        for bases in in_parts(sorted({base for base, _ in self._versions})):
+            versions = sa.select(EVENT_IDS.c.docid, EVENT_IDS.c.id, EVENT_IDS.c.base, EVENT_IDS.c.item)
+            for docid, id_, base, item in chunk.connection.execute(versions.where(*here, EVENT_IDS.c.base.in_(bases))):
+                if (base, item) in self._versions:
+                    self._versions[base, item].append(RemovedEvent(docid, id_))
+
+
+def take_removals(chunk: Chunk, *removals: Removal) -> None:
+    """Take out events of one channel by their ids; an id that no event has is counted and told.
 
     Raises:
         CatalogError: ``XSCL_UNKNOWN_CHANNEL``: the channel has to be there and is not.
     """
-    channel, stream = resolve_stream(chunk.streams, removal.channel)
+    named = [(id_, removal.source) for removal in removals for id_ in removal.ids]
+    items_of(chunk, removals[0].channel, {id_ for id_, _ in named}).remove(named, removals[0].channel)
+
+
+def items_of(chunk: Chunk, name: str, ids: Collection[str]) -> Items:
+    """Return the items with some ids of a channel or stream.
+
+    Raises:
+        CatalogError: ``XSCL_UNKNOWN_CHANNEL``: the channel has to be there and is not.
+    """
+    channel, stream = resolve_stream(chunk.streams, name)
     if chunk.terms.strict and channel not in chunk.channels:
-        raise no_channel(chunk.connection, removal.channel, how_created(removal.channel, strict=True))
-    ids = removal.ids
-    found = _items(chunk, channel, set(ids), None if stream is None else stream.number)
-    removed = remove(chunk, channel, [found.get(id_, ()) for id_ in ids])
-    for id_, count in zip(ids, removed, strict=True):
-        chunk.report.removed += count
-        if not count:
-            chunk.report.missing += 1
-            chunk.report.note_input(f"{removal.source}: {removal.channel} has no event {id_!r} to remove")
+        raise no_channel(chunk.connection, name, how_created(name, strict=True))
+    return Items(chunk, channel, ids, None if stream is None else stream.number)
 
 
 def remove(
@@ -67,28 +138,3 @@ def remove(
             chunk.known.of_channel(channel).removed |= {event.docid for event in left}
             gone |= {event.docid: place for event in left}
     return counts
-
-
-def _items(chunk: Chunk, channel: str, ids: Collection[str], stream: int | None) -> dict[str, list[RemovedEvent]]:
-    """Return the versions of the items with some ids."""
-    named, mine = EVENT_IDS.c.id, []
-    if stream is not None:
-        # Within a stream ids stand for themselves, as they were given.
-        named, mine = EVENT_IDS.c.base, [EVENT_IDS.c.membership.in_(chunk.memberships.of_stream(stream))]
-    here = EVENT_IDS.c.channel == channel, EVENT_IDS.c.docid < PUBLISHED
-    found: dict[str, list[RemovedEvent]] = {}
-    of_item: dict[tuple[str, int], str] = {}
-    for part in in_parts(sorted(ids)):
-        chosen = sa.select(named.label("id"), EVENT_IDS.c.base, EVENT_IDS.c.item).where(*here, named.in_(part), *mine)
-        of_item.update({(row.base, row.item): row.id for row in chunk.connection.execute(chosen)})
-    # First versions of rows may have their ids in ranges alone.
-    left = set(ids).difference(of_item.values())
-    for _, first in rows_by_id(chunk.connection, chunk.terms.home.root, {channel: left}):
-        found[first.id] = [RemovedEvent(first.docid, first.id)]
-        of_item[first.id, first.docid] = first.id
-    for bases in in_parts(sorted({base for base, _ in of_item})):
-        versions = sa.select(EVENT_IDS.c.docid, EVENT_IDS.c.id, EVENT_IDS.c.base, EVENT_IDS.c.item)
-        for row in chunk.connection.execute(versions.where(*here, EVENT_IDS.c.base.in_(bases))):
-            if (id_ := of_item.get((row.base, row.item))) is not None:
-                found.setdefault(id_, []).append(RemovedEvent(row.docid, row.id))
-    return found

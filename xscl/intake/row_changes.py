@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.base.errors import XsclError
-from xscl.ingest.records import Rejected, Removal, RowTable
+from xscl.base.shown import shortened
+from xscl.ingest.records import Rejected, RowTable
 from xscl.intake.checks import CheckedEvent
 from xscl.intake.events import take_events
-from xscl.intake.removals import take_removals
+from xscl.intake.removals import Items, items_of
 from xscl.intake.row_batch import read_batch, refused_row, single_events
 from xscl.intake.row_columns import Mask, as_array, as_mask
 from xscl.intake.row_ids import read_ids
@@ -42,16 +43,20 @@ def take_changes(chunk: Chunk, table: RowTable) -> None:
     words = pc.utf8_lower(pc.utf8_trim_whitespace(column)).fill_null("")
     comes, goes, was = (as_mask(pc.is_in(words, pa.array(known))) for known in (_COMES, _GOES, _WAS))
     for place in np.flatnonzero(~(comes | goes | was)):
-        told = f"{words[place].as_py()!r} is no change of a row; known: {', '.join((*_COMES, *_GOES, *_WAS))}"
+        word = shortened(words[place].as_py())
+        told = f"{word!r} is no change of a row; known: {', '.join((*_COMES, *_GOES, *_WAS))}"
         chunk.rejected.append(refused_row(table, place, "XSCL_BAD_EVENT", told))
     changes = sorted([*_coming(chunk, _rows(table, comes)), *_going(chunk, _rows(table, goes))], key=itemgetter(0))
+    gone = {change for _, change in changes if isinstance(change, str)}
+    items: Items | None = None
     for is_going, run in groupby(changes, key=lambda change: isinstance(change[1], str)):
         some = list(run)
         if is_going:
-            # Whoever asks the catalogue finds the rows that came just before.
-            chunk.write_ids()
             ids = tuple(str(id_) for _, id_ in some)
-            take_removals(chunk, Removal(table.channel, ids, f"{table.source}:{some[0][0]}"))
+            if items is None or table.channel in chunk.streams:
+                # Ids within a stream are told apart by the catalogue; the others are read once, however often they go.
+                items = items_of(chunk, table.channel, gone if table.channel not in chunk.streams else set(ids))
+            items.remove([(id_, f"{table.source}:{some[0][0]}") for id_ in ids], table.channel)
         else:
             take_events(chunk, [item for _, item in some if not isinstance(item, str)])
 

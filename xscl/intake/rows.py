@@ -9,6 +9,7 @@ from itertools import repeat
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from xscl.base.errors import SourceError, XsclError
 from xscl.base.failpoints import step
@@ -17,7 +18,7 @@ from xscl.catalog.clocks import shown_before
 from xscl.catalog.events import add_row_ranges
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import ChannelInfo
-from xscl.catalog.removals import has_removals
+from xscl.catalog.removals import has_removals, removed_ids
 from xscl.catalog.source_offsets import put_positions
 from xscl.ingest.records import Rejected, RowTable
 from xscl.intake.checks import check_channel_name, taken_id
@@ -40,6 +41,8 @@ __all__ = [
     "without_known",
 ]
 
+_FEW = 500
+"""Rows that are taken one by one sooner than all ids of removed ones are read."""
 CHUNK_ROWS = 200_000
 """Rows of one transaction and file."""
 
@@ -86,8 +89,8 @@ def take_table(chunk: Chunk, table: RowTable) -> None:
         )
         return
     chunk.rejected += refusals
-    if table.channel in chunk.streams or has_removals(chunk.connection, table.channel):
-        # Rows of a stream are taken like any event, because streams tell whose an id is.  Removed rows may come back.
+    if table.channel in chunk.streams or _come_back(chunk, table.channel, batch):
+        # Rows of a stream are taken like any event, because streams tell whose an id is.
         take_events(chunk, single_events(table, batch, limits))
         return
     batch, refusals = settle(table, batch, limits)
@@ -98,6 +101,16 @@ def take_table(chunk: Chunk, table: RowTable) -> None:
         path = chunk.write_file(placed_rows(batch, placed))
         if placed.ids is not None:
             add_row_ranges(chunk.connection, [{**placed.ids, "path": path}])
+
+
+def _come_back(chunk: Chunk, channel: str, batch: RowBatch) -> bool:
+    """Whether rows may be newer versions of removed ones, which is decided row by row."""
+    if not has_removals(chunk.connection, channel):
+        return False
+    if len(batch.kept) <= _FEW:
+        return True
+    removed = pa.array(sorted(removed_ids(chunk.connection, channel)), pa.string())
+    return bool(pc.any(pc.is_in(batch.ids.texts, removed)).as_py())
 
 
 def without_known(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 from sqlalchemy.engine import Connection
@@ -13,7 +15,7 @@ from sqlalchemy.engine import Connection
 from xscl.base.errors import CatalogError, DocumentError
 from xscl.base.failpoints import step
 from xscl.base.safe_xml import Limits
-from xscl.base.types import FIRST_TIME, Event, format_time
+from xscl.base.types import FIRST_TIME, Event, Scalar, format_time
 from xscl.catalog.channels import (
     channel_facts,
     note_heartbeat,
@@ -25,6 +27,7 @@ from xscl.catalog.channels import (
 )
 from xscl.catalog.clocks import Clocks, is_late, judges
 from xscl.catalog.events import IdRow, add_event_files, add_event_ids
+from xscl.catalog.home_channels import HOME_CHANNELS, HOME_POLLS, HOME_REJECTED
 from xscl.catalog.intake_order import add_heartbeat, take_places
 from xscl.catalog.late import add_late, note_rejected
 from xscl.catalog.memberships import Memberships
@@ -42,9 +45,10 @@ from xscl.registry.recompile import refresh
 from xscl.registry.registry import Registry
 from xscl.store.event_files import new_event_file, write_event_file
 from xscl.store.home import Home
+from xscl.store.home_rows import tell_home
 from xscl.store.inventory import may_be_named
 
-__all__ = ["Chunk", "Terms", "open_chunk", "rejection"]
+__all__ = ["Chunk", "Terms", "note_refusals", "open_chunk", "told_file"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,8 @@ class Chunk:
     """Rows of ``event_ids``."""
     late: list[dict[str, object]] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
+    polls: list[Mapping[str, Scalar]] = field(default_factory=list)
+    """Rows about polls whose documents are taken here."""
     files: list[Path] = field(default_factory=list)
     """Written so far."""
     report: IntakeReport = field(default_factory=IntakeReport)
@@ -216,7 +222,9 @@ class Chunk:
         for name in self.moved:
             note_newest(connection, name, self.clocks.newest[name])
         add_late(connection, self.late)
-        note_rejected(connection, map(rejection, self.rejected), self.now)
+        home = self.terms.home
+        self.files += note_refusals(home, connection, self.rejected, self.now)
+        self.files += tell_home(home, connection, HOME_POLLS, self.polls, self.now, told_file(home))
 
 
 @contextmanager
@@ -260,7 +268,20 @@ def _discard(home: Home, files: list[Path]) -> None:
             file.unlink(missing_ok=True)
 
 
-def rejection(problem: Rejected) -> dict[str, object]:
+def note_refusals(home: Home, connection: Connection, problems: Sequence[Rejected], now: int) -> list[Path]:
+    """Note what was refused, and tell of it; return the files that were written."""
+    rows = [*map(_rejection, problems)]
+    note_rejected(connection, rows, now)
+    told = [{name: row.get(name) for name in HOME_CHANNELS[HOME_REJECTED]} for row in rows]
+    return tell_home(home, connection, HOME_REJECTED, told, now, told_file(home))
+
+
+def told_file(home: Home) -> Path:
+    """Make up a name for a file of rows about the home."""
+    return home.folder("events") / f"told-{uuid.uuid4().hex[:16]}.parquet"
+
+
+def _rejection(problem: Rejected) -> dict[str, Any]:
     """Return a row of ``rejected``, without the time."""
     texts = {name: getattr(problem, name) for name in ("channel", "id", "condition", "message", "source")}
     shown = {name: None if text is None else _shown(text) for name, text in texts.items()}
