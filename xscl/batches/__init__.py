@@ -2,15 +2,22 @@
 
 * ``bindings``: Bindings of queries about absence: what the levels of a batch have found for their parts, by columns
 * ``absence``: Absence in a batch: wanted matches, less forbidden ones, as far as it is certain
+* ``absence_found``: Matches of parts as the levels of a batch have found them: pending rows, and bindings with what
+  forbids them
 * ``absence_changes``: Changes of answers about absence in a batch: matches that come, and matches that are taken back
 * ``aggregate_answers``: Answers of windows: matches that were found, put together by windows and groups, as far as
   times are settled
 * ``aggregate_documents``: Documents of what is told of matches together
-* ``aggregate_groups``: Matches of a part as what queries with windows ask of them: each column, grouping and
-  aggregate is made once
+* ``aggregate_families``: Families of definitions with the same windows of the same groups, which differ in conditions
+  and in what they tell
+* ``aggregate_groups``: Matches of a part as queries with windows ask of them: each column and each grouping is made
+  once
 * ``aggregate_rows``: Matches that windows are over, as they are kept from batch to batch: one file of the state for all
   of them
-* ``aggregate_values``: Values of matches by columns, and aggregates over many groups of them at once
+* ``aggregate_spans``: Aggregates over spans of matches: windows of groups, all of them at once
+* ``aggregate_tops``: Groups of a window that ``TOP`` tells of: those of the greatest values, and of equal ones in their
+  order
+* ``aggregate_values``: Values of matches by columns, as texts and as exact numbers
 * ``aggregates``: Windows in a batch: matches of parts become rows, and windows whose time has passed become documents
   and matches
 * ``answered``: Answers about absence that nothing makes final, in files that never change
@@ -18,10 +25,11 @@
   discarded
 * ``backfill``: Answers from held events, for queries that see events from before them (docs/how-to/history.md)
 * ``batch``: A batch: a range of the intake order becomes committed matches
-* ``driver``: Memory of this process from batch to batch: solved signatures, and the price of work
+* ``driver``: Memory of this process from batch to batch: solved signatures, the price of work, and windows
 * ``edited``: Matches of queries that a newer version of an item, or its removal, takes back
   (``ON CHANGE RETRACT``)
 * ``history_walk``: Held events walked, and joined among themselves, for some groups
+* ``home_told``: Telling the home's own channels of a batch, in the batch's transaction
 * ``kernels``: Kernels of both stages for the queries of a batch: in this process, or loaded in a task from files
 * ``late_replay``: Late events taken again, as if they had been in time (docs/explanation/time.md)
 * ``level``: Levels of a batch: its events, then documents that queries publish, each joined with all that was there
@@ -32,6 +40,8 @@
 * ``publish_lateness``: Lateness of published documents
 * ``publish_levels``: Levels of published channels
 * ``published_documents``: Published documents: output documents of matches, as events of their channels
+* ``published_rows``: Published rows: what SELECT shows of matches, as cells of the columns of a channel
+* ``published_removals``: Removals of published documents: the matches that they were made of hold no longer
 * ``publisher``: Publishing: matches of publishing queries become events of their channels
 * ``quotas``: Quotas of queries: how much of a batch each query has had, and the suspension of those that had more
   than allowed
@@ -42,11 +52,27 @@
 * ``report``: Report of a batch
 * ``run_handle``: A loop that processes batches in a thread of its own
 * ``settled``: Frontiers within a batch: how far the times of channels are settled at each of its places
+* ``step_rows``: Rows of steps: matches of parts, and what NEXT and FOLD have made of them so far, as arrays
+* ``step_files``: The file of the rows that steps keep from batch to batch, with the queries that have each of them
+* ``step_values``: Values of rows of steps, and conditions over pairs of a row on the left and a row on the right
+* ``step_sharing``: Queries that share steps and differ in numbers: which of them have a row, and which still do behind
+  a condition
+* ``step_meeting``: Rows of both sides of NEXT or FOLD: the keys by which they meet, what left rows ask for, and what
+  pairs make
+* ``step_tree``: Steps of a query over the matches of its parts, as far as times are settled
+* ``step_parts``: Matches of parts that a batch has found, as rows of the steps over them, with the queries that have
+  each
+* ``step_matches``: Matches of parts as rows of steps, and rows that are decided as matches of queries
+* ``step_answers``: Answers of steps: what is decided becomes matches of the events, or of documents of their own
+* ``step_documents``: Documents of answers that tell what FOLDs keep
+* ``steps``: Steps in a batch: matches of parts become rows, which NEXT and FOLD move on as far as times are settled
 * ``tasks``: Tasks of a level, which write files under fresh names, and return the names and some figures
 * ``too_late``: Events that came too late for queries with a memory of their own, and in time for others: they are
   counted
 * ``walking``: Stage 1: documents of a level become witness rows, a part at a time, in this process or in a task
 * ``walls``: Heartbeats by the wall clock: a run says that all events up to some time before now are in
+* ``window_memory``: Windows as this process remembers them from batch to batch: who asks for them, and the rows that
+  are kept
 * ``witness_facts``: Figures of new witness rows, taken where the rows are made: what quotas count, and what stage 1
   refused
 """

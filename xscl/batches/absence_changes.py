@@ -20,14 +20,15 @@ import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from xscl.base.docids import place_of
+from xscl.batches.published_documents import Told
 from xscl.batches.ranges import BatchRange
 from xscl.catalog.retractions import Because
-from xscl.catalog.tables import QUERIES, among
+from xscl.catalog.tables import QUERIES, among, raw_rows
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
 from xscl.store.parquet import list_parts
-from xscl.store.results import NO_DOC, member_digests
-from xscl.templates.absence import Subtracted
+from xscl.store.results import NO_DOC, StoredMatch, member_digests
+from xscl.templates.absence import NOT_YET, Subtracted
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.results import Admitted, ClassRow, ResultColumns
 
@@ -52,6 +53,10 @@ class _Found:
     nodes: tuple[int, ...]
     witness: tuple[int, ...]
     later: int
+    place: int
+    """Place at which it was decided."""
+    end: int | None = None
+    """Place in the batch from which on it holds no longer; None: it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,8 @@ class Changes:
     """Matches that come and go in a batch."""
 
     found: list[_Found] = field(default_factory=list)
+    passed: list[_Found] = field(default_factory=list)
+    """Matches that come and go within the batch."""
     retracted: list[Retraction] = field(default_factory=list)
     touched: bool = False
     """Whether rows were answered, or forbidden."""
@@ -82,8 +89,15 @@ class Changes:
     def add(self, more: Changes) -> None:
         """Add the changes of other matches."""
         self.found += more.found
+        self.passed += more.passed
         self.retracted += more.retracted
         self.touched |= more.touched
+
+    def told(self, batch: int) -> Iterator[Told]:
+        """Yield what comes in a batch, also what goes again."""
+        for one in (*self.found, *self.passed):
+            match = StoredMatch(one.docs, one.nodes, one.witness, frozenset(one.groups), None, one.later, batch)
+            yield Told(match, one.place, one.end)
 
     def write(self, out: ResultColumns) -> None:
         """Write what comes as results."""
@@ -113,8 +127,9 @@ class Readers:
         self.last = last
         columns = QUERIES.c.gid, QUERIES.c.sees_from, QUERIES.c.docid_until, QUERIES.c.query
         live = among(connection, QUERIES.c.gid, groups), QUERIES.c.docid_until > oldest
-        rows = sorted(map(tuple, connection.execute(sa.select(*columns).where(*live))))
+        rows = raw_rows(connection, sa.select(*columns).where(*live))
         table = np.array(rows, dtype=np.int64).reshape(-1, 4)
+        table = table[np.lexsort(table.T[::-1])]
         _, self._begins, self._ends, self._numbers = table.T
         self._groups, self._starts = np.unique(table[:, 0], return_index=True)
 
@@ -155,7 +170,11 @@ class Readers:
         np.maximum.at(places, row, np.maximum(place, first))
         at = self._at(rows)
         latest, soonest = self._greatest(self._begins)[at], -self._greatest(-self._ends)[at]
-        kept = (rows.column("answered").to_numpy() < 0) & (newest > latest) & (places < soonest)
+        # A match that comes and goes may be published in between.
+        soon = np.full(rows.num_rows, NOT_YET)
+        np.minimum.at(soon, row, np.maximum(place, first))
+        passes = (soon < NOT_YET) & (soon > rows.column("decided").to_numpy())
+        kept = (rows.column("answered").to_numpy() < 0) & (newest > latest) & (places < soonest) & ~passes
         found: Bools = (at < len(self._groups)) & ~kept
         return found
 
@@ -253,12 +272,17 @@ class _Chunk:
         sees = (begins < oldest) & (newest < ends)
         alive = sees & (killed <= begins)
         had = alive & (answered >= 0) & (answered < ends)
-        has = alive & (decided <= self.readers.last) & (decided < ends) & ~self._hit(counts, first)
+        hit = self._hit_places(counts, first)
+        comes = alive & (decided <= self.readers.last) & (decided < ends)
+        has = comes & (hit == NOT_YET)
         # A match has several rows, and each of these meets the same queries.
         of = np.repeat(np.arange(len(self.starts)), np.diff(self.starts, append=self.rows.num_rows))[row]
         order = np.lexsort((row, query, of))
         cells = np.flatnonzero((np.diff(of[order], prepend=-1) != 0) | (np.diff(query[order], prepend=-1) != 0))
         before, now = (np.logical_or.reduceat(one[order], cells) for one in (had, has))
+        # A match goes when the last of its bindings does.
+        end = np.maximum.reduceat(np.where(alive, hit, -1)[order], cells)
+        passed = np.logical_or.reduceat(comes[order], cells) & ~before & ~now & (end > decided[order[cells]])
         at = order[cells]
         told = _Told(of[at], numbers[at], sees[at], ends[at])
         found = Changes()
@@ -266,34 +290,44 @@ class _Chunk:
         living[row[has]] = True
         came = told.of(now & ~before)
         keys, witnesses = self._keys([each for each, _, _ in came]), self._witnesses([m for m, _, _ in came], living)
-        for (_, own, seen), key, witness in zip(came, keys, witnesses, strict=True):
+        for (match, own, seen), key, witness in zip(came, keys, witnesses, strict=True):
             whose = _whose(key[0], told.numbers[own], whole=len(own) == told.sees[seen].sum())
-            found.found.append(_Found(whose, *key[1:3], witness, key[3]))
+            found.found.append(_Found(whose, *key[1:3], witness, key[3], self._place(match)))
+        gone = told.of(passed)
+        for (match, own, _), key in zip(gone, self._keys([each for each, _, _ in gone]), strict=True):
+            for number, place in zip(told.numbers[own].tolist(), end[own].tolist(), strict=True):
+                found.passed.append(_Found((-number,), *key[1:3], (), key[3], self._place(match), place))
         went = told.of(before & ~now)
         for (match, own, seen), key in zip(went, self._keys([each for each, _, _ in went]), strict=True):
-            place, other = self._first_hit(match, first)
+            place, other = self._hit_at(match, int(end[own].max()), first)
             whole = len(own) == (told.sees[seen] & (told.ends[seen] > place)).sum()
             whose = _whose(key[0], told.numbers[own], whole=bool(whole and (told.ends[own] > place).all()))
             found.retracted.append(Retraction(whose, *key[1:], place, other))
         return found
 
-    def _hit(self, counts: Int64s, first: int) -> Bools:
-        """Tell of each row, with each query of its group, whether a forbidden document has come."""
+    def _hit_places(self, counts: Int64s, first: int) -> Int64s:
+        """Return the place of the first forbidden document of each row, for each query of its group."""
         row, place, _ = self.hits
-        found = np.zeros(counts.sum(), dtype=np.bool_)
+        found = np.full(counts.sum(), NOT_YET)
         hit, at = _spread((np.cumsum(counts) - counts)[row], counts[row])
         _, query = _spread(self.readers.starts(self.rows)[row], counts[row])
         begins, ends, _ = (column[query] for column in self.readers.queries)
-        found[at[(place[hit] > begins) & (np.maximum(place, first)[hit] < ends)]] = True
+        places = np.maximum(place, first)[hit]
+        seen = (place[hit] > begins) & (places < ends)
+        np.minimum.at(found, at[seen], places[seen])
         return found
 
-    def _first_hit(self, match: int, first: int) -> tuple[int, int]:
-        """Return the place in the batch, and the number, of the first document that forbids a row of a match."""
+    def _hit_at(self, match: int, wanted: int, first: int) -> tuple[int, int]:
+        """Return a place, and the number of the first document there that forbids a row of a match."""
         begin, end = self._span(match)
         row, place, other = self.hits
-        mine = np.flatnonzero((row >= begin) & (row < end))
-        at = mine[np.lexsort((other[mine], place[mine]))[0]]
-        return max(int(place[at]), first), int(other[at])
+        there = np.flatnonzero((row >= begin) & (row < end) & (np.maximum(place, first) == wanted))
+        at = there[np.lexsort((other[there], place[there]))[0]]
+        return wanted, int(other[at])
+
+    def _place(self, match: int) -> int:
+        """Return the place at which a match was decided; its members alone tell."""
+        return int(self.rows.column("decided")[int(self.starts[match])].as_py())
 
     def _span(self, match: int) -> tuple[int, int]:
         end = self.starts[match + 1] if match + 1 < len(self.starts) else self.rows.num_rows

@@ -10,24 +10,32 @@ each sees all of its matches, and else once for those that see the same.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
+from operator import itemgetter
 
 import numpy as np
 
 from xscl.base.types import FIRST_TIME, LAST_TIME
-from xscl.batches.aggregate_groups import Grouped, Matches, by_group
-from xscl.batches.aggregate_values import Aggregates, GroupValues, Value, compared, moved
+from xscl.base.values import digest_text
+from xscl.batches.aggregate_families import Family, Kind, Member
+from xscl.batches.aggregate_groups import Matches, Runs
+from xscl.batches.aggregate_spans import Spans
+from xscl.batches.aggregate_tops import first_of, may_be_first
+from xscl.batches.aggregate_values import GroupValues, compared
 from xscl.language.aggregates import Definition
 from xscl.templates.columns import Bools, Int64s
 
-__all__ = ["Answer", "Frontier", "Told", "answers", "reach_of"]
+__all__ = ["MAX_LOOKED_BACK", "Answer", "Frontier", "Told", "answers", "begun", "reach_of"]
 
 _LEAST = -(1 << 62)
-Told = dict[tuple[int, tuple[str, ...]], int]
-"""Time of the last answer by the place after which a query sees matches, and by group."""
+MAX_LOOKED_BACK = 1_000_000
+"""Matches of a query, of all groups together, among which the last n of a group are looked for."""
+_MOST = 1 << 20
+"""Windows of groups that are looked at together."""
+_Which = tuple[tuple[str, ...], int, int, int]
+Told = dict[tuple[int, str], int]
+"""Time of the last answer by the place after which a query sees matches, and by the digest of the group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,219 +72,203 @@ class Answer:
     """Places after which the queries see matches that have it."""
 
 
-def reach_of(definition: Definition, now: int, matches: Matches, sees: Sequence[int]) -> slice | Int64s:
+def reach_of(family: Family, now: int, matches: Matches) -> slice | Int64s:
     """Return the matches that windows not answered yet may have, when they are answered up to a time."""
-    if definition.window is not None:
-        if definition.every is None:
-            least = now - definition.window
-        else:
-            least = ((now - definition.window) // definition.every + 1) * definition.every
+    kind = family.kind
+    if kind.window is not None:
+        least = now - kind.window if kind.every is None else ((now - kind.window) // kind.every + 1) * kind.every
         return slice(int(np.searchsorted(matches.ts, max(least, _LEAST), "left")), None)
-    kept = [np.flatnonzero(matches.ts >= now)]
-    assert definition.last is not None
-    codes = matches.grouping(definition.group).codes
-    for since in sees:
-        settled = np.flatnonzero((matches.ts < now) & (matches.first > since))
-        kept += [mine[-definition.last :] for mine in by_group(codes, settled)]
+    assert kind.last is not None
+    kept, count = [], int(np.searchsorted(matches.ts, now))
+    count = int(matches.order[count - 1]) + 1 if count else 0
+    for unseen in family.views(matches):
+        view = matches.without(unseen)
+        runs = view.runs(kind.group)
+        settled = runs.first_at(runs.codes, np.full(len(runs), now))
+        near = view.order[runs.rows] > count - MAX_LOOKED_BACK
+        kept.append(view.numbers[runs.rows[near & (np.arange(len(runs)) >= settled - kind.last)]])
     return np.unique(np.concatenate(kept))
 
 
 def answers(
-    definition: Definition, matches: Matches, frontier: Frontier, sees: Sequence[int], told: Told
-) -> Iterator[Answer]:
+    family: Family, matches: Matches, frontier: Frontier, told: Mapping[int, Told]
+) -> Iterator[tuple[Member, Answer]]:
     """Yield what is answered in a batch.
 
     Args:
-        definition: what is told.
+        family: what is told.
         matches: all that windows may have.
         frontier: how far times are settled.
-        sees: places after which the queries see matches, each once, ascending.
-        told: answers of before, for ``ONCE PER``; it is brought up to date.
+        told: answers of before, for ``ONCE PER``, by group of queries; they are brought up to date.
     """
-    if frontier.now <= frontier.before or not len(matches.ts):
+    if frontier.now <= frontier.before or not len(matches):
         return
-    if definition.every is not None:
-        yield from _Hopping(definition, matches, frontier, sees).answers()
-    else:
-        yield from _Sliding(definition, matches, frontier, sees, told).answers()
+    views, several = family.by_view(matches)
+    for unseen, members in views.items():
+        for windows in _windows(family.kind, family.candidates(matches.without(unseen)), frontier):
+            for member, which in family.asked(windows.spans, members):
+                for at, values in _chosen(member.definition, windows, which):
+                    sees = _once(member, member.sees, values.group, int(windows.times[at]), told)
+                    if sees:
+                        yield member, windows.answer(at, values, sees)
+    for place in several:
+        yield from _of_several(family, place, matches, frontier, told)
 
 
+def _of_several(
+    family: Family, place: int, matches: Matches, frontier: Frontier, told: Mapping[int, Told]
+) -> Iterator[tuple[Member, Answer]]:
+    """Yield the answers of a member whose queries do not see the same; each is told once to those who see the same."""
+    member = family.members[place]
+    found: dict[_Which, tuple[_Windows, int, GroupValues, list[int]]] = {}
+    unseen = matches.unseen(np.array(member.sees, dtype=np.int64))
+    for view in np.unique(unseen).tolist():
+        sees = [since for since, of in zip(member.sees, unseen.tolist(), strict=True) if of == view]
+        for windows in _windows(family.kind, family.candidates(matches.without(view)), frontier):
+            for _, which in family.asked(windows.spans, np.array([place])):
+                for at, values in _chosen(member.definition, windows, which):
+                    found.setdefault(windows.which(at, values.group), (windows, at, values, []))[3].extend(sees)
+    # Whoever is told once sees windows in the order of their times.
+    for _, (windows, at, values, all_) in sorted(found.items(), key=itemgetter(0)):
+        free = _once(member, tuple(all_), values.group, int(windows.times[at]), told)
+        if free:
+            yield member, windows.answer(at, values, free)
+
+
+# -- windows -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
 class _Windows:
-    def __init__(self, definition: Definition, matches: Matches, frontier: Frontier, sees: Sequence[int]) -> None:
-        self.definition = definition
-        self.matches = matches
-        self.frontier = frontier
-        self.sees = tuple(sees)
-        self.seen_by = matches.seen_by(self.sees)
-        """Number of the places that each match is behind."""
-        self.grouping = matches.grouping(definition.group)
+    """Windows that are answered in a batch, by groups and times."""
 
-    def there(self, place: int) -> int:
-        """Return how many of the places are before one."""
-        return bisect_left(self.sees, place)
+    spans: Spans
+    ends: Int64s
+    """Matches that end them, or the ends that they have of their own."""
+    times: Int64s
+    frontier: Frontier
+    by_match: bool
+    """Whether matches end them."""
 
-    def shared(self, rows: Int64s, place: int) -> list[tuple[tuple[int, ...], Int64s]]:
-        """Return the matches of a window that is answered at a place, by the queries that see the same."""
-        there = self.there(place)
-        seen_by = np.minimum(self.seen_by[rows], there)
-        found: list[tuple[tuple[int, ...], Int64s]] = []
-        begin = 0
-        for end in [*np.unique(seen_by).tolist(), there]:
-            if end > begin:
-                # Places from one to the next see the same: all matches that so many are behind.
-                found.append((self.sees[begin:end], rows[seen_by >= end]))
-                begin = end
-        return [(sees, some) for sees, some in found if len(some)]
+    def which(self, at: int, group: tuple[str, ...]) -> _Which:
+        """Return what tells a window of some matches from others, whoever else sees fewer or more matches."""
+        spans, numbers = self.spans, self.spans.runs.matches.numbers
+        low, high = int(spans.low[at]), int(spans.high[at])
+        end = int(numbers[self.ends[at]]) if self.by_match else int(self.ends[at])
+        return group, end, int(numbers[spans.runs.rows[low]]), high - low
 
-    def chosen(self, grouped: Grouped) -> list[tuple[int, GroupValues]]:
-        """Return the places and values of the groups that satisfy all conditions."""
-        definition = self.definition
-        asked = {each.place for one in definition.having for each in (one.left, one.right) if each.kind == "aggregate"}
-        known = [grouped.aggregates(e) if n in asked else None for n, e in enumerate(definition.aggregates)]
-        mask, all_told = compared(definition.having, known, len(grouped))
-        found = [(at, grouped.values(at, definition.aggregates)) for at in np.flatnonzero(mask).tolist()]
-        return found if all_told else [each for each in found if each[1].satisfies(definition.having)]
+    def answer(self, at: int, values: GroupValues, sees: tuple[int, ...]) -> Answer:
+        """Return an answer to queries that see matches after some places."""
+        end, time, runs = int(self.ends[at]), int(self.times[at]), self.spans.runs
+        received = runs.latest(int(self.spans.low[at]), int(self.spans.high[at]))
+        name = runs.matches.name(end) if self.by_match else str(end)
+        place = self.frontier.beyond(time if self.by_match else end - 1)
+        return Answer(values, time, place, received, name, sees)
 
 
-class _Hopping(_Windows):
-    """Windows with beginnings of their own."""
-
-    def answers(self) -> Iterator[Answer]:
-        every, window = self.definition.every, self.definition.window
-        assert every is not None and window is not None
-        for number in self._numbers(every, window):
-            begin, end = number * every, number * every + window
-            low, high = np.searchsorted(self.matches.ts, [begin, end]).tolist()
-            place = self.frontier.beyond(end - 1)
-            for sees, grouped in self._parts(low, high, place):
-                for at, values in self._told(grouped):
-                    received = int(self.matches.received[grouped.members(at)].max())
-                    yield Answer(values, min(end, LAST_TIME), place, received, str(end), sees)
-
-    def _parts(self, low: int, high: int, place: int) -> Iterator[tuple[tuple[int, ...], Grouped]]:
-        there = self.there(place)
-        if (self.seen_by[low:high] >= there).all():
-            if there:
-                yield self.sees[:there], self.grouping.between(low, high)
-            return
-        for sees, rows in self.shared(np.arange(low, high), place):
-            yield sees, self.grouping.of(rows)
-
-    def _numbers(self, every: int, window: int) -> list[int]:
-        """Return the numbers of the windows that have matches and are answered."""
-        least = (max(self.frontier.before, _LEAST) - window) // every + 1
-        most = (self.frontier.now - window) // every
-        return self.matches.windows(every, window, least, most)
-
-    def _told(self, grouped: Grouped) -> list[tuple[int, GroupValues]]:
-        found = self.chosen(grouped)
-        if self.definition.top is None or self.definition.by is None:
-            return found
-        by = self.definition.by
-        found.sort(key=lambda each: each[1].group)
-        found.sort(key=lambda each: _rank(each[1].value(by)), reverse=True)
-        return found[: self.definition.top]
+def _windows(kind: Kind, matches: Matches, frontier: Frontier) -> Iterator[_Windows]:
+    if not len(matches):
+        return
+    runs = matches.runs(kind.group)
+    if kind.every is None:
+        yield _ended_by_matches(kind, runs, frontier)
+        return
+    assert kind.window is not None
+    least = max(
+        (max(frontier.before, _LEAST) - kind.window) // kind.every + 1,
+        (int(matches.ts[0]) - kind.window) // kind.every + 1,
+    )
+    most = min((frontier.now - kind.window) // kind.every, int(matches.ts[-1]) // kind.every)
+    for codes, numbers, low in begun(runs, kind.every, kind.window, least, most):
+        ends = numbers * kind.every + kind.window
+        yield _Windows(Spans(runs, low, runs.first_at(codes, ends)), ends, np.minimum(ends, LAST_TIME), frontier, False)
 
 
-def _rank(value: Value) -> tuple[int, Fraction, str]:
-    """Return what values are ordered by: none, then texts, then numbers."""
-    if isinstance(value, str):
-        return 1, Fraction(0), value
-    return (0, Fraction(0), "") if value is None else (2, value, "")
+def _ended_by_matches(kind: Kind, runs: Runs, frontier: Frontier) -> _Windows:
+    settled = np.flatnonzero((runs.ts >= frontier.before) & (runs.ts < frontier.now))
+    codes, times = runs.codes[settled], runs.ts[settled]
+    high = settled + 1 if kind.ordered else runs.first_at(codes, times + 1)
+    if kind.window is not None:
+        low = runs.first_at(codes, times - min(kind.window, LAST_TIME - FIRST_TIME))
+    else:
+        assert kind.last is not None
+        numbers = runs.matches.order[runs.rows[settled]]
+        low = np.maximum(runs.first_numbered(codes, numbers - (MAX_LOOKED_BACK - 1)), high - kind.last)
+    return _Windows(Spans(runs, low, high), runs.rows[settled], times, frontier, True)
 
 
-class _Sliding(_Windows):
-    """Windows that matches end."""
+def begun(runs: Runs, every: int, window: int, least: int, most: int) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
+    """Yield the windows of groups that have matches, from one number to another, some at a time.
 
-    def __init__(
-        self, definition: Definition, matches: Matches, frontier: Frontier, sees: Sequence[int], told: Told
-    ) -> None:
-        super().__init__(definition, matches, frontier, sees)
-        self.told = told
-        self.ordered = definition.crossing or definition.window is None
-        """Whether a window has no match behind the one that ends it, of those of the same time."""
+    Each has the group, the number and the place of its first match, by groups and numbers.
+    """
+    if least > most or not len(runs):
+        return
+    first = np.maximum((runs.ts - window) // every + 1, least)
+    last = np.minimum(runs.ts // every, most)
+    # Both ascend with the times of a group, so each match begins the windows behind those of the match before.
+    same = np.flatnonzero(runs.codes[1:] == runs.codes[:-1]) + 1
+    first[same] = np.maximum(first[same], last[same - 1] + 1)
+    counts = np.maximum(last - first + 1, 0)
+    if least < most and int(counts.sum()) > _MOST:
+        half = (least + most) // 2
+        yield from begun(runs, every, window, least, half)
+        yield from begun(runs, every, window, half + 1, most)
+        return
+    low = np.repeat(np.arange(len(runs)), counts)
+    numbers = np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(len(low))
+    yield runs.codes[low], numbers, low
 
-    def answers(self) -> Iterator[Answer]:
-        for mine in by_group(self.grouping.codes, np.arange(len(self.matches.ts))):
-            times = self.matches.ts[mine]
-            settled = np.flatnonzero((times >= self.frontier.before) & (times < self.frontier.now))
-            if not len(settled):
-                continue
-            low, high = self._ends(times, settled)
-            may = np.ones(len(settled), dtype=np.bool_)
-            if (self.seen_by[mine] >= len(self.sees)).all():
-                may = self._may_tell(mine, low, high)
-            for at, first, last in zip(settled[may].tolist(), low[may].tolist(), high[may].tolist(), strict=True):
-                yield from self._ended_by(int(mine[at]), mine[first:last])
 
-    def _ends(self, times: Int64s, settled: Int64s) -> tuple[Int64s, Int64s]:
-        """Return where the window of each match begins and ends among those of its group."""
-        low = np.zeros(len(settled), dtype=np.int64)
-        if self.definition.window is not None:
-            window = min(self.definition.window, LAST_TIME - FIRST_TIME)
-            low = np.searchsorted(times, times[settled] - window, "left")
-        high = settled + 1 if self.ordered else np.searchsorted(times, times[settled], "right")
-        return low, high
+# -- what is told --------------------------------------------------------------------------------------------------
 
-    def _may_tell(self, mine: Int64s, low: Int64s, high: Int64s) -> Bools:
-        """Tell which windows may be told of, where all queries see all matches of a group."""
-        if self.definition.last is not None:
-            low = np.maximum(low, high - self.definition.last)
-        asked = {e.place for c in self.definition.having for e in (c.left, c.right) if e.kind == "aggregate"}
 
-        def known(high: Int64s) -> list[Aggregates | None]:
-            return [
-                moved(each, None if each.term is None else self.matches.column(each.term), mine, low, high)
-                if number in asked
-                else None
-                for number, each in enumerate(self.definition.aggregates)
-            ]
+def _chosen(definition: Definition, windows: _Windows, which: Int64s | None) -> list[tuple[int, GroupValues]]:
+    """Return the places and values of the windows that satisfy all conditions."""
+    spans = windows.spans.some(which)
+    may, all_told = _compared(definition, spans)
+    if definition.crossing:
+        chosen = np.flatnonzero(may)
+        which, spans = chosen if which is None else which[chosen], spans.some(chosen)
+        held, all_known = _compared(definition, spans.without_last())
+        may, all_told = ~held | (not all_known), all_told and all_known
+    if definition.top is not None and all_told:
+        may &= may_be_first(definition, spans, windows.ends if which is None else windows.ends[which], may)
+    found = [
+        (at if which is None else int(which[at]), values)
+        for at in np.flatnonzero(may).tolist()
+        if (values := _values(definition, spans, at, all_told)) is not None
+    ]
+    return first_of(definition, windows.ends, found)
 
-        may, _ = compared(self.definition.having, known(high), len(low))
-        if self.definition.crossing and may.any():
-            held, all_told = compared(self.definition.having, known(high - 1), len(low))
-            may &= ~held if all_told else True
-        return may
 
-    def _ended_by(self, row: int, window: Int64s) -> Iterator[Answer]:
-        """Yield the answers to a match that ends a window."""
-        ts = int(self.matches.ts[row])
-        place = self.frontier.beyond(ts)
-        for sees, seen in self.shared(window, place):
-            # Who does not see the match itself has no window that it ends.
-            sees = tuple(since for since in sees if since < self.matches.first[row])
-            rows = seen if self.definition.last is None else seen[-self.definition.last :]
-            values = self.values(rows) if sees else None
-            if values is None or not self._tells(values, rows):
-                continue
-            sees = self._once(sees, values.group, ts)
-            if sees:
-                received = int(self.matches.received[rows].max())
-                yield Answer(values, ts, place, received, self.matches.name(row), sees)
+def _compared(definition: Definition, spans: Spans) -> tuple[Bools, bool]:
+    """Tell which spans may satisfy the conditions, and whether those that may do."""
+    asked = {each.place for one in definition.having for each in (one.left, one.right) if each.kind == "aggregate"}
+    known = [spans.aggregates(each) if n in asked else None for n, each in enumerate(definition.aggregates)]
+    return compared(definition.having, known, len(spans))
 
-    def values(self, rows: Int64s) -> GroupValues:
-        """Return the values of a window of a group, of one match at least."""
-        return Grouped(self.grouping, rows, np.zeros(1, dtype=np.int64)).values(0, self.definition.aggregates)
 
-    def _tells(self, values: GroupValues, rows: Int64s) -> bool:
-        having = self.definition.having
-        if not values.satisfies(having):
-            return False
-        if not self.definition.crossing:
-            return True
-        if len(rows) == 1:
-            empty = tuple(Fraction(0) if each.function == "count" else None for each in self.definition.aggregates)
-            return not GroupValues(values.group, empty).satisfies(having)
-        return not self.values(rows[:-1]).satisfies(having)
+def _values(definition: Definition, spans: Spans, at: int, all_told: bool) -> GroupValues | None:
+    """Return the values of a span; None: it does not satisfy the conditions."""
+    group = spans.group(at)
+    values = spans.values(at, definition.aggregates, group)
+    if all_told:
+        return values
+    if not values.satisfies(definition.having):
+        return None
+    without = spans.without_last().values(at, definition.aggregates, group) if definition.crossing else None
+    return values if without is None or not without.satisfies(definition.having) else None
 
-    def _once(self, sees: tuple[int, ...], group: tuple[str, ...], ts: int) -> tuple[int, ...]:
-        """Return the places whose queries were not told of a group shortly before, and note that they are."""
-        if self.definition.once_per is None:
-            return sees
-        free = tuple(
-            since
-            for since in sees
-            if (since, group) not in self.told or ts - self.told[since, group] > self.definition.once_per
-        )
-        self.told.update({(since, group): ts for since in free})
-        return free
+
+def _once(
+    member: Member, sees: tuple[int, ...], group: tuple[str, ...], ts: int, told: Mapping[int, Told]
+) -> tuple[int, ...]:
+    """Return the places whose queries were not told of a group shortly before, and note that they are."""
+    once_per = member.definition.once_per
+    if once_per is None:
+        return sees
+    mine, key = told[member.gid], digest_text(*group)
+    free = tuple(since for since in sees if (since, key) not in mine or ts - mine[since, key] > once_per)
+    mine.update({(since, key): ts for since in free})
+    return free

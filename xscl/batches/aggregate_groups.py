@@ -1,39 +1,74 @@
-"""Matches of a part as what queries with windows ask of them: each column, grouping and aggregate is made once.
+"""Matches of a part as queries with windows ask of them: each column and each grouping is made once.
 
 Queries that differ in conditions, or in which groups are told, share all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from xscl.batches.aggregate_values import Aggregates, Column, GroupValues, aggregated, column_of, dictionaries
-from xscl.language.aggregates import Counted, Term
-from xscl.templates.columns import Int64s
+from xscl.batches.aggregate_values import NOTHING, Column, column_of, dictionaries
+from xscl.language.aggregates import Counted
+from xscl.language.terms import Term
+from xscl.templates.columns import Bools, Int64s
 
-__all__ = ["Grouped", "Grouping", "Matches", "by_group"]
+__all__ = ["Doubles", "Groups", "Matches", "Runs", "Values"]
+
+Doubles = npt.NDArray[np.float64]
+_BEHIND = 1 << 62
+_GREAT = 1 << 53
+"""Whole numbers up to it are doubles."""
+_VIEWS = 8
+"""Views of matches that are held: whoever came at another place sees other matches."""
 
 
 class Matches:
     """Matches of a part, by time and in the order of their documents."""
 
-    def __init__(self, rows: pa.Table) -> None:
-        """Begin with rows (``aggregate_rows.ROW_SCHEMA``) that are in order."""
+    def __init__(self, rows: pa.Table, numbers: Int64s | None = None) -> None:
+        """Begin with rows (``aggregate_rows.ROW_SCHEMA``) that are in order; ``numbers`` are theirs among more."""
+        self._rows = rows
+        self.numbers = np.arange(len(rows), dtype=np.int64) if numbers is None else numbers
         self.ts: Int64s = rows.column("ts").to_numpy()
         self.first: Int64s = rows.column("first").to_numpy()
         """Least place of a member."""
+        self.order: Int64s = rows.column("number").fill_null(_BEHIND).to_numpy()
+        """Places among all settled matches of the part; of those that are not settled, behind all."""
         self.received: Int64s = rows.column("received").to_numpy()
+        self._firsts = np.sort(self.first)
         self._names = rows.column("name")
-        self._texts = rows.column("texts")
         self._dictionaries: list[pa.DictionaryArray] | None = None
         self._columns: dict[Term, Column] = {}
-        self._groupings: dict[tuple[Term, ...], Grouping] = {}
-        self._windows: dict[tuple[int, int, int, int], list[int]] = {}
-        self._seen_by: dict[tuple[int, ...], Int64s] = {}
+        self._groups: dict[tuple[Term, ...], Groups] = {}
+        self._runs: dict[tuple[Term, ...], Runs] = {}
+        self._views: dict[int, Matches] = {}
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    def unseen(self, sees: Int64s) -> Int64s:
+        """Return how many matches nobody sees who sees what comes after each of some places."""
+        return np.searchsorted(self._firsts, sees, "right")
+
+    def without(self, unseen: int) -> Matches:
+        """Return the matches that are seen by those who do not see so many."""
+        if not unseen:
+            return self
+        if unseen not in self._views:
+            if len(self._views) == _VIEWS:
+                self._views.clear()
+            self._views[unseen] = self.some(np.flatnonzero(self.first > self._firsts[unseen - 1]))
+        return self._views[unseen]
+
+    def some(self, rows: Int64s) -> Matches:
+        """Return some of the matches, ascending."""
+        return Matches(self._rows.take(pa.array(rows)), self.numbers[rows])
 
     def name(self, row: int) -> str:
         """Return what tells the members of a match from others."""
@@ -45,112 +80,166 @@ class Matches:
             return Column(self.ts, ())
         if term not in self._columns:
             if self._dictionaries is None:
-                self._dictionaries = dictionaries(self._texts)
+                self._dictionaries = dictionaries(self._rows.column("texts"))
             self._columns[term] = column_of(self._dictionaries[term.place], term)
         return self._columns[term]
 
-    def grouping(self, operands: tuple[Term, ...]) -> Grouping:
-        """Return the groups that have equal values of operands."""
-        if operands not in self._groupings:
-            self._groupings[operands] = Grouping(self, [self.column(term) for term in operands])
-        return self._groupings[operands]
+    def groups(self, operands: tuple[Term, ...]) -> Groups:
+        """Return which matches have equal values of operands."""
+        if operands not in self._groups:
+            self._groups[operands] = Groups(self, operands)
+        return self._groups[operands]
 
-    def windows(self, every: int, window: int, least: int, most: int) -> list[int]:
-        """Return the numbers of the windows that have matches, from one number to another, ascending."""
-        asked = every, window, least, most
-        if asked not in self._windows:
-            first = np.maximum((self.ts - window) // every + 1, least)
-            last = np.minimum(self.ts // every, most)
-            # Both ascend with the times, so each match adds what is behind the windows of those before.
-            differs = np.append(True, (first[1:] != first[:-1]) | (last[1:] != last[:-1]))[: len(first)]
-            found: list[int] = []
-            for low, high in zip(first[differs].tolist(), last[differs].tolist(), strict=True):
-                found += range(max(low, found[-1] + 1) if found else low, high + 1)
-            self._windows[asked] = found
-        return self._windows[asked]
-
-    def seen_by(self, sees: tuple[int, ...]) -> Int64s:
-        """Return how many of some places each match is behind."""
-        if sees not in self._seen_by:
-            self._seen_by[sees] = np.searchsorted(np.array(sees, dtype=np.int64), self.first, "left")
-        return self._seen_by[sees]
+    def runs(self, operands: tuple[Term, ...]) -> Runs:
+        """Return the matches by groups that have equal values of operands."""
+        if operands not in self._runs:
+            self._runs[operands] = Runs(self, operands)
+        return self._runs[operands]
 
 
-class Grouping:
-    """Groups of matches."""
+class Groups:
+    """Groups of matches that have equal values of operands."""
 
-    def __init__(self, matches: Matches, operands: Sequence[Column]) -> None:
+    def __init__(self, matches: Matches, operands: Sequence[Term]) -> None:
+        self._matches = matches
+        self.columns = [matches.column(term) for term in operands]
+        count = len(matches.ts)
+        self.codes = np.zeros(count, dtype=np.int64)
+        """Group of each match."""
+        self.there = np.ones(count, dtype=np.bool_)
+        """Whether a match is in a group."""
+        for column in self.columns:
+            self.there &= column.codes != NOTHING
+            self.codes = _compact(self.codes * max(1, len(column.texts)) + column.codes, self.there)
+        self._most: dict[Counted, Doubles | None] = {}
+
+    def most(self, counted: Counted) -> Doubles | None:
+        """Return what an aggregate of some matches of each group is at most; None: that is not known."""
+        if counted not in self._most:
+            self._most[counted] = self._made(counted)
+        return self._most[counted]
+
+    def _made(self, counted: Counted) -> Doubles | None:
+        size = int(self.codes.max(initial=-1)) + 1
+        if counted.function == "count":
+            return np.bincount(self.codes[self.there], minlength=size).astype(np.float64)
+        if counted.term is None or counted.function in ("first", "last"):
+            return None
+        column = self._matches.column(counted.term)
+        numbers, are_numbers, scale = column.numbers
+        if numbers.dtype == object or scale >= _GREAT:
+            return None
+        rows = np.flatnonzero(self.there & (column.codes != NOTHING))
+        rows = rows[are_numbers[column.codes[rows]]]
+        values = numbers[column.codes[rows]] / scale
+        if counted.function == "sum":
+            sums = np.bincount(self.codes[rows], np.maximum(values, 0), minlength=size)
+            # Doubles are added, so they may be a little less.
+            return np.asarray(sums * (1 + 1e-15 * len(rows)), dtype=np.float64)
+        found = np.full(size, -np.inf)
+        np.maximum.at(found, self.codes[rows], values)
+        return found
+
+
+class Runs:
+    """Matches group by group, each in their order; without those that are in no group."""
+
+    def __init__(self, matches: Matches, operands: tuple[Term, ...]) -> None:
         self.matches = matches
-        there = np.ones(len(matches.ts), dtype=np.bool_)
-        codes = np.zeros(len(matches.ts), dtype=np.int64)
-        for column in operands:
-            there &= column.codes >= 0
-            _, codes = np.unique(codes * max(1, len(column.texts)) + column.codes, return_inverse=True)
-        self.codes: Int64s = np.where(there, codes, -1)
-        """Group of each match; -1: it is in none."""
-        known, rows = np.unique(self.codes, return_index=True)
-        self.groups: dict[int, tuple[str, ...]] = {
-            code: tuple(column.texts[column.codes[row]] for column in operands)
-            for code, row in zip(known.tolist(), rows.tolist(), strict=True)
-            if code >= 0
-        }
-        self._spans: dict[tuple[int, int], Grouped] = {}
-
-    def between(self, low: int, high: int) -> Grouped:
-        """Return the groups of the matches from one row on, before another."""
-        if (low, high) not in self._spans:
-            self._spans[low, high] = self.of(np.arange(low, high))
-        return self._spans[low, high]
-
-    def of(self, rows: Int64s) -> Grouped:
-        """Return the groups of some matches, which are in their order."""
-        codes = self.codes[rows]
-        rows, codes = rows[codes >= 0], codes[codes >= 0]
-        order = np.argsort(codes, kind="stable")
-        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-        return Grouped(self, rows[order], starts)
-
-
-@dataclass
-class Grouped:
-    """Some matches, group by group."""
-
-    grouping: Grouping
-    rows: Int64s
-    starts: Int64s
-    """Place among them at which each group begins."""
-    _aggregates: dict[Counted, Aggregates] = field(default_factory=dict)
+        groups = matches.groups(operands)
+        self._operands = groups.columns
+        rows = np.flatnonzero(groups.there)
+        self.rows: Int64s = rows[np.argsort(groups.codes[rows], kind="stable")]
+        self.codes: Int64s = groups.codes[self.rows]
+        """Group of each."""
+        self.ts: Int64s = matches.ts[self.rows]
+        self._keys = self.codes * len(matches.ts) + self.rows
+        self._of: dict[Term, Values] = {}
 
     def __len__(self) -> int:
-        return len(self.starts)
+        return len(self.rows)
 
-    def aggregates(self, counted: Counted) -> Aggregates:
-        """Return an aggregate over each group."""
-        if counted not in self._aggregates:
-            column = None if counted.term is None else self.grouping.matches.column(counted.term)
-            self._aggregates[counted] = aggregated(counted, column, self.rows, self.starts)
-        return self._aggregates[counted]
+    def first_at(self, codes: Int64s, times: Int64s) -> Int64s:
+        """Return the first place of some groups that has a time or a later one; behind the group if none has."""
+        return self._first(codes, np.searchsorted(self.matches.ts, times, "left"))
 
-    def values(self, place: int, counted: Sequence[Counted]) -> GroupValues:
-        """Return the values of a group."""
-        return GroupValues(self.group(place), tuple(self.aggregates(each).value(place) for each in counted))
+    def first_numbered(self, codes: Int64s, numbers: Int64s) -> Int64s:
+        """Return the first place of some groups that has a number or a greater one."""
+        return self._first(codes, np.searchsorted(self.matches.order, numbers, "left"))
+
+    def _first(self, codes: Int64s, bounds: Int64s) -> Int64s:
+        return np.searchsorted(self._keys, codes * len(self.matches.ts) + bounds, "left")
 
     def group(self, place: int) -> tuple[str, ...]:
-        """Return what a group is grouped by."""
-        return self.grouping.groups[int(self.grouping.codes[self.rows[self.starts[place]]])]
+        """Return what the group of a place is grouped by."""
+        row = self.rows[place]
+        return tuple(column.texts[column.codes[row]] for column in self._operands)
 
-    def members(self, place: int) -> Int64s:
-        """Return the matches of a group."""
-        end = self.starts[place + 1] if place + 1 < len(self.starts) else len(self.rows)
-        return self.rows[self.starts[place] : end]
+    def of(self, term: Term) -> Values:
+        """Return the values of a term, in this order."""
+        if term not in self._of:
+            self._of[term] = Values(self.matches.column(term), self)
+        return self._of[term]
+
+    def latest(self, low: int, high: int) -> int:
+        """Return when the last of some matches was received."""
+        return int(self.matches.received[self.rows[low:high]].max())
 
 
-def by_group(codes: Int64s, rows: Int64s) -> Iterator[Int64s]:
-    """Yield some matches by their groups, each in their order."""
-    mine = codes[rows]
-    rows, mine = rows[mine >= 0], mine[mine >= 0]
-    order = np.argsort(mine, kind="stable")
-    cuts = np.flatnonzero(np.diff(mine[order])) + 1
-    for some in np.split(order, cuts):
-        if len(some):
-            yield rows[some]
+def _compact(codes: Int64s, there: Bools) -> Int64s:
+    """Return small numbers for codes, in their order."""
+    found = np.zeros(len(codes), dtype=np.int64)
+    most = int(codes.max(initial=0))
+    if most < 4 * len(codes):
+        known = np.zeros(most + 1, dtype=np.bool_)
+        known[codes[there]] = True
+        found[there] = (np.cumsum(known) - 1)[codes[there]]
+    else:
+        found[there] = np.unique(codes[there], return_inverse=True)[1].reshape(-1)
+    return found
+
+
+class Values:
+    """Values of a column in the order of runs, without the matches that have none."""
+
+    def __init__(self, column: Column, runs: Runs) -> None:
+        self.column = column
+        self._runs = runs
+        self._codes = column.codes[runs.rows]
+
+    @cached_property
+    def texts(self) -> tuple[Int64s, Int64s]:
+        """Return the codes of those that have a value, and how many are before each place."""
+        there = self._codes != NOTHING
+        return self._codes[there], _before(there)
+
+    @cached_property
+    def numbers(self) -> tuple[npt.NDArray[Any], Int64s]:
+        """Return the numbers of those that are numbers, and how many are before each place."""
+        numbers, are_numbers, _ = self.column.numbers
+        there = self._codes != NOTHING
+        there[there] = are_numbers[self._codes[there]]
+        return numbers[self._codes[there]], _before(there)
+
+    @cached_property
+    def sums(self) -> npt.NDArray[Any]:
+        """Return the sum of the numbers before each of them."""
+        return _sums(self.numbers[0])
+
+    @cached_property
+    def links(self) -> tuple[Int64s, Int64s]:
+        """Return where a value stands among ``texts``, and where it stands next in the same group."""
+        codes, before = self.texts
+        groups = self._runs.codes[np.diff(before) > 0]
+        keys = groups * max(1, len(self.column.texts)) + codes
+        order = np.argsort(keys, kind="stable")
+        same = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
+        return order[same], order[same + 1]
+
+
+def _before(there: Bools) -> Int64s:
+    return _sums(there.astype(np.int64))
+
+
+def _sums(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.concatenate([np.zeros(1, dtype=values.dtype), np.cumsum(values, dtype=values.dtype)])

@@ -1,7 +1,8 @@
 """Matches that windows are over, as they are kept from batch to batch: one file of the state for all of them.
 
 A row is a match of a part of queries with windows, with the exact texts of its variables.  All queries that say
-something of the part's matches share its rows, whatever their windows and conditions are.
+something of the part's matches share its rows, whatever their windows and conditions are.  Rows behind them are the
+last answers of ``ONCE PER``, each a group of queries, the digest of a group of matches and a time.
 """
 
 from __future__ import annotations
@@ -26,9 +27,22 @@ from xscl.catalog.records import ChannelInfo
 from xscl.store.event_files import event_document, events_of
 from xscl.store.home import Home
 from xscl.store.state_files import StateFile, facts_of_file
+from xscl.templates.columns import rising
 from xscl.xpath.nodes import NodeNumbers, string_value
 
-__all__ = ["ROW_SCHEMA", "Found", "Kept", "in_order", "read_kept", "read_waits", "rows_of", "write_kept"]
+__all__ = [
+    "ROW_SCHEMA",
+    "Found",
+    "Kept",
+    "in_order",
+    "members_of",
+    "merged",
+    "numbered_rows",
+    "read_kept",
+    "read_waits",
+    "rows_of",
+    "write_kept",
+]
 
 ROW_SCHEMA = pa.schema(
     [
@@ -40,9 +54,22 @@ ROW_SCHEMA = pa.schema(
         ("received", pa.int64()),
         ("name", pa.string()),  # channels and ids of the members
         ("texts", pa.list_(pa.string())),  # values of the variables
+        ("number", pa.int64()),  # place among all settled matches of the part; null: its time is not settled
+        ("told", pa.int64()),  # the group of queries that told of the digest ``key``; null: the row is a match
     ]
 )
 _FACTS = b"xscl"
+_WRITTEN: dict[str, Any] = {
+    "compression": "lz4",
+    "use_dictionary": ["part", "texts.list.element"],
+    "write_statistics": False,
+    "column_encoding": {
+        **dict.fromkeys(("ts", "first", "came", "received", "number", "told"), "DELTA_BINARY_PACKED"),
+        **dict.fromkeys(("key", "name"), "DELTA_BYTE_ARRAY"),
+    },
+    **PAGE_CHECKSUMS,
+}
+"""Options of its files: rows are in order, and little of one differs from the one before."""
 
 
 @dataclass
@@ -50,12 +77,20 @@ class Kept:
     """Rows of all parts, and how far their windows are answered."""
 
     rows: pa.Table = field(default_factory=ROW_SCHEMA.empty_table)
+    """Rows by part, by time and by the order of their documents."""
     answered: dict[int, int] = field(default_factory=dict)
     """Time up to which windows are answered, by part."""
+    settled: dict[int, int] = field(default_factory=dict)
+    """Number of matches that were settled, by part."""
     told: dict[int, Told] = field(default_factory=dict)
     """Last answers, by group of queries."""
     waits: tuple[str, ...] = ()
     """Channels whose times end windows."""
+
+    def of(self, part: int) -> pa.Table:
+        """Return the rows of a part."""
+        begin, end = np.searchsorted(self.rows.column("part").to_numpy(), [part, part + 1]).tolist()
+        return self.rows.slice(begin, end - begin)
 
 
 class Found(NamedTuple):
@@ -81,49 +116,65 @@ def read_kept(path: Path | None) -> Kept:
         return Kept()
     table = pq.read_table(check_file(path), schema=ROW_SCHEMA)
     facts = json.loads(pq.read_schema(path).metadata[_FACTS])
+    matches = table.column("told").null_count  # the answers are behind them
     told: dict[int, Told] = {}
-    for gid, since, group, ts in facts["told"]:
-        told.setdefault(gid, {})[since, tuple(group)] = ts
-    return Kept(table, {int(part): time for part, time in facts["answered"].items()}, told, tuple(facts["waits"]))
+    answers = table.slice(matches).select(["told", "first", "key", "ts"])
+    for gid, since, key, ts in zip(*(column.to_pylist() for column in answers.columns), strict=True):
+        told.setdefault(gid, {})[since, key.decode()] = ts
+    answered = {int(part): time for part, time in facts["answered"].items()}
+    settled = {int(part): count for part, count in facts["settled"].items()}
+    return Kept(table.slice(0, matches), answered, settled, told, tuple(facts["waits"]))
 
 
 def write_kept(home: Home, tag: str, batch: int, kept: Kept) -> StateFile | None:
     """Write the rows that are kept after a batch; nothing names the file yet, whose name begins with ``tag``."""
-    told = [[gid, since, list(group), ts] for gid, of in kept.told.items() for (since, group), ts in of.items()]
-    if not kept.rows.num_rows and not told:
+    table = pa.concat_tables([kept.rows, _told_rows(kept.told)])
+    if not table.num_rows:
         return None
-    facts = {"answered": kept.answered, "told": told, "waits": kept.waits}
-    table = kept.rows.replace_schema_metadata({_FACTS: json.dumps(facts)})
+    facts = {"answered": kept.answered, "settled": kept.settled, "waits": kept.waits}
+    table = table.replace_schema_metadata({_FACTS: json.dumps(facts)})
     path = home.folder("witness") / f"{tag}-windows.parquet"
-    made = write_sealed(path, lambda target: pq.write_table(table, target, **PAGE_CHECKSUMS))
+    made = write_sealed(path, lambda target: pq.write_table(table, target, **_WRITTEN))
     found = facts_of_file(home.root, str(made.relative_to(home.root)), "windows", batch)
     step("batch.windows")
     return StateFile(**{**found.row(), "held": found.rows})  # type: ignore[arg-type]
 
 
-def rows_of(
-    home: Home,
-    part: int,
-    found: Found,
-    channels: Mapping[str, ChannelInfo],
-    tables: Sequence[pa.Table] = (),
-) -> pa.Table:
+def _told_rows(told: Mapping[int, Told]) -> pa.Table:
+    """Return answers of ``ONCE PER`` as rows; metadata of a file could not hold as many as there may be."""
+    each = [(gid, since, key, ts) for gid, of in told.items() for (since, key), ts in of.items()]
+    gids, places, keys, times = (list(column) for column in zip(*each, strict=True)) if each else ([], [], [], [])
+    known = {"told": gids, "first": places, "key": [key.encode() for key in keys], "ts": times}
+    columns = [pa.array(known.get(one.name, [None] * len(each)), one.type) for one in ROW_SCHEMA]
+    return pa.table(columns, schema=ROW_SCHEMA)
+
+
+def members_of(home: Home, found: Sequence[Found], tables: Sequence[pa.Table] = ()) -> pa.Table:
+    """Read the documents of matches, as ``rows_of`` needs them; ``tables`` are documents that no file has yet."""
+    texts = ["content", "cells"] if any(len(each.blocks) for each in found) else []
+    columns = ["docid", "channel", "id", "ts", "start", "late", "received", *texts]
+    docs = rising(np.concatenate([each.docs.reshape(-1) for each in found]))
+    events = events_of(home, docs, columns, tables)
+    numbers = events.column("docid").to_numpy()
+    return events if (numbers[1:] > numbers[:-1]).all() else events.sort_by("docid")
+
+
+def rows_of(part: int, found: Found, events: pa.Table, channels: Mapping[str, ChannelInfo]) -> pa.Table:
     """Return matches that were found for a part as rows.
 
     Args:
-        home: has the documents.
         part: the group that found them.
         found: the matches.
+        events: their documents, by ``members_of``.
         channels: the channels by name; one that a query has just published to is not among them.
-        tables: documents that no file has yet.
     """
     blocks = list(found.blocks)
-    columns = ["docid", "channel", "id", "ts", "late", "received", *(["content", "cells"] if blocks else [])]
-    events = events_of(home, np.unique(found.docs), columns, tables).sort_by("docid")
     numbers = events.column("docid").to_numpy()
     # Late documents serve queries of one block, or join when they are replayed, but windows are a question of order.
-    wanted = ~np.isin(found.docs, numbers[events.column("late").to_numpy()]).any(axis=1)
-    docs, nodes = found.docs[wanted], found.nodes[wanted]
+    docs, nodes, late = found.docs, found.nodes, numbers[events.column("late").to_numpy()]
+    if len(late):
+        wanted = ~np.isin(docs, late).any(axis=1)
+        docs, nodes = docs[wanted], nodes[wanted]
     at = np.searchsorted(numbers, docs)
     places = place_of(docs)
     texts = _texts(events, at[:, blocks], nodes[:, docs.shape[1] :], channels)
@@ -136,6 +187,8 @@ def rows_of(
         "received": events.column("received").to_numpy()[at].max(axis=1),
         "name": _names(events, at),
         "texts": texts,
+        "number": pa.nulls(len(docs), pa.int64()),
+        "told": pa.nulls(len(docs), pa.int64()),
     }
     return pa.table(columns_of, schema=ROW_SCHEMA)
 
@@ -203,4 +256,36 @@ def _values(documents: Sequence[str], wanted: Sequence[Sequence[int]]) -> list[s
 
 def in_order(rows: pa.Table) -> pa.Table:
     """Return rows by time and by the order of their documents."""
+    if (np.diff(rows.column("ts").to_numpy()) > 0).all():
+        return rows
     return rows.take(pc.sort_indices(rows, sort_keys=[("ts", "ascending"), ("key", "ascending")]))
+
+
+def merged(old: pa.Table, new: pa.Table) -> pa.Table:
+    """Return rows that are in order and new ones, in order."""
+    if not new.num_rows:
+        return old
+    # Most rows are older than all that come.
+    behind = int(np.searchsorted(old.column("ts").to_numpy(), pc.min(new.column("ts")).as_py()))
+    return pa.concat_tables([old.slice(0, behind), in_order(pa.concat_tables([old.slice(behind), new]))])
+
+
+def numbered_rows(rows: pa.Table, now: int, settled: int) -> tuple[pa.Table, int]:
+    """Give rows whose time is settled their numbers, which go on behind those of before.
+
+    Args:
+        rows: rows of a part, in order.
+        now: the time up to which times are settled.
+        settled: how many matches of the part were settled before.
+
+    Returns:
+        The rows, and how many are settled now.
+    """
+    numbers = rows.column("number").fill_null(-1).to_numpy().copy()
+    new = np.flatnonzero((numbers < 0) & (rows.column("ts").to_numpy() < now))
+    if not len(new):
+        return rows, settled
+    numbers[new] = settled + np.arange(len(new))
+    place = rows.schema.get_field_index("number")
+    column = pa.array(numbers, pa.int64(), mask=numbers < 0)
+    return rows.set_column(place, ROW_SCHEMA.field(place), column), settled + len(new)

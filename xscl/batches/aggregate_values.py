@@ -1,4 +1,4 @@
-"""Values of matches by columns, and aggregates over many groups of them at once.
+"""Values of matches by columns, as texts and as exact numbers.
 
 A column has each different text once, so functions and numbers are made once for a text.  Sums are exact, so they are
 the same in whatever order they are made: numbers are whole multiples of the smallest digit that a column has.
@@ -7,40 +7,44 @@ the same in whatever order they are made: numbers are whole multiples of the sma
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import lcm
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.base.values import apply_functions, number_text
-from xscl.language.aggregates import Comparison, Counted, Term
+from xscl.language.terms import Comparison, Term
 from xscl.templates.columns import Bools, Int64s
 
 __all__ = [
+    "NOTHING",
     "Aggregates",
+    "Bound",
     "Column",
     "GroupValues",
     "Numbers",
     "Texts",
     "Value",
-    "aggregated",
+    "bound_of",
+    "column_of",
     "compared",
     "dictionaries",
-    "column_of",
     "holds",
-    "moved",
     "number_of",
     "text_of",
+    "whole_numbers",
 ]
 
 Value = str | Fraction | None
 """A text, an exact number, or no value."""
-_NOTHING = -1
+NOTHING = -1
+"""Code of no value."""
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SMALL = 1 << 62
 """Whole numbers below it are added and multiplied in 64 bits."""
 
@@ -162,7 +166,7 @@ def column_of(texts: pa.DictionaryArray, term: Term) -> Column:
     place = []
     for text in texts.dictionary.to_pylist():
         value = _applied(text, term)
-        place.append(_NOTHING if value is None else found.setdefault(value, len(found)))
+        place.append(NOTHING if value is None else found.setdefault(value, len(found)))
     codes = texts.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return Column(np.array(place, dtype=np.int64)[codes] if place else codes, list(found))
 
@@ -210,6 +214,19 @@ class Numbers:
             return None
         return Fraction(int(self.numerators[place]), int(self.denominators[place]))
 
+    def some(self, which: Int64s) -> Numbers:
+        """Return some of them."""
+        return Numbers(self.numerators[which], self.denominators[which], self.there[which])
+
+    def doubles(self) -> npt.NDArray[np.float64] | None:
+        """Return about what they are, and what is no number for no value; None: one is too great for that."""
+        try:
+            found = self.numerators.astype(np.float64) / self.denominators.astype(np.float64)
+        except OverflowError:
+            return None
+        found[~self.there] = np.nan
+        return found
+
     def compared(self, op: str, other: Fraction) -> Bools:
         """Tell which satisfy a comparison."""
         left, right = self.numerators, self.denominators
@@ -228,10 +245,14 @@ class Texts:
     codes: Int64s
     column: Column
 
+    def some(self, which: Int64s) -> Texts:
+        """Return some of them."""
+        return Texts(self.codes[which], self.column)
+
     def value(self, place: int) -> Value:
         """Return one."""
         code = int(self.codes[place])
-        return None if code == _NOTHING else self.column.texts[code]
+        return None if code == NOTHING else self.column.texts[code]
 
 
 Aggregates = Numbers | Texts
@@ -241,108 +262,9 @@ def _size(values: npt.NDArray[Any]) -> int:
     return int(np.abs(values).max()) if len(values) else 0
 
 
-def aggregated(counted: Counted, column: Column | None, rows: Int64s, starts: Int64s) -> Aggregates:
-    """Return an aggregate over groups of matches, each from one start to the next and in the order of its matches."""
-    ends = np.append(starts[1:], len(rows))
-    if column is None:
-        return _whole(ends - starts)
-    codes = column.codes[rows]
-    there = codes != _NOTHING
-    if counted.function == "count" and not counted.distinct:
-        return _whole(np.add.reduceat(there.astype(np.int64), starts))
-    group = np.repeat(np.arange(len(starts)), ends - starts)
-    if counted.function == "count":
-        pairs = np.unique(group[there] * max(1, len(column.texts)) + codes[there])
-        return _whole(np.bincount(pairs // max(1, len(column.texts)), minlength=len(starts)))
-    if counted.function in ("first", "last"):
-        found = np.full(len(starts), _NOTHING)
-        places = np.flatnonzero(there)
-        places = places[::-1] if counted.function == "first" else places
-        found[group[places]] = codes[places]  # the one that is written last stays
-        return Texts(found, column)
-    return _computed(counted.function, column, codes, there, group, len(starts))
-
-
-def _whole(counts: Int64s) -> Numbers:
+def whole_numbers(counts: Int64s) -> Numbers:
+    """Return counts as numbers."""
     return Numbers(counts, np.ones(len(counts), dtype=np.int64), np.ones(len(counts), dtype=np.bool_))
-
-
-def _computed(function: str, column: Column, codes: Int64s, there: Bools, group: Int64s, count: int) -> Numbers:
-    numbers, are_numbers, scale = column.numbers
-    chosen = there.copy()
-    chosen[there] = are_numbers[codes[there]]
-    values, of = numbers[codes[chosen]], group[chosen]
-    counts = np.bincount(of, minlength=count)
-    begins = np.flatnonzero(np.diff(of, prepend=-1))
-    found = np.zeros(count, dtype=numbers.dtype)
-    if len(values):
-        reduce: Any = {"min": np.minimum, "max": np.maximum}.get(function, np.add)
-        found[of[begins]] = reduce.reduceat(values, begins)
-    denominators = np.full(count, scale, dtype=np.int64 if scale < _SMALL // max(1, len(codes)) else object)
-    if function == "avg":
-        denominators = denominators * np.maximum(counts, 1)
-    return Numbers(found, denominators, counts > 0)
-
-
-@dataclass
-class _Running:
-    """Different values of a window that moves on."""
-
-    counts: dict[int, int] = field(default_factory=dict)
-
-    def add(self, code: int) -> None:
-        self.counts[code] = self.counts.get(code, 0) + 1
-
-    def remove(self, code: int) -> None:
-        left = self.counts[code] - 1
-        if left:
-            self.counts[code] = left
-        else:
-            del self.counts[code]
-
-
-def moved(counted: Counted, column: Column | None, rows: Int64s, low: Int64s, high: Int64s) -> Numbers | None:
-    """Return an aggregate over windows that move on along a group: matches from each ``low`` on, before its ``high``.
-
-    None: it is not made so.
-    """
-    if column is None:
-        return _whole(high - low)
-    codes = column.codes[rows]
-    there = codes != _NOTHING
-    if counted.function == "count":
-        return _whole(_differing(codes, low, high) if counted.distinct else _between(there.astype(np.int64), low, high))
-    if counted.function not in ("sum", "avg"):
-        return None
-    numbers, are_numbers, scale = column.numbers
-    there[there] = are_numbers[codes[there]]
-    values = np.zeros(len(codes), dtype=numbers.dtype)
-    values[there] = numbers[codes[there]]
-    counts = _between(there.astype(np.int64), low, high)
-    denominators = np.full(len(low), scale, dtype=np.int64 if scale < _SMALL // max(1, len(codes)) else object)
-    if counted.function == "avg":
-        denominators = denominators * np.maximum(counts, 1)
-    return Numbers(_between(values, low, high), denominators, counts > 0)
-
-
-def _between(values: npt.NDArray[Any], low: Int64s, high: Int64s) -> npt.NDArray[Any]:
-    sums = np.concatenate([np.zeros(1, dtype=values.dtype), np.cumsum(values)])
-    found: npt.NDArray[Any] = sums[high] - sums[low]
-    return found
-
-
-def _differing(codes: Int64s, low: Int64s, high: Int64s) -> Int64s:
-    running, begin, end, found = _Running(), 0, 0, []
-    known = codes.tolist()
-    for first, last in zip(low.tolist(), high.tolist(), strict=True):
-        while end < last:
-            running.add(known[end])
-            end += 1
-        while begin < first:
-            running.remove(known[begin])
-            begin += 1
-        found.append(len(running.counts) - (_NOTHING in running.counts))
-    return np.array(found, dtype=np.int64)
 
 
 def compared(having: Sequence[Comparison], aggregates: Sequence[Aggregates | None], count: int) -> tuple[Bools, bool]:
@@ -357,16 +279,27 @@ def compared(having: Sequence[Comparison], aggregates: Sequence[Aggregates | Non
     return found, all_told
 
 
-def _one(each: Comparison, aggregates: Sequence[Aggregates | None]) -> Bools | None:
-    left, op, right = each.left, each.op, each.right
+class Bound(NamedTuple):
+    """A comparison of an aggregate with a number."""
+
+    place: int
+    """Place among the aggregates."""
+    op: str
+    constant: Fraction
+
+
+def bound_of(each: Comparison) -> Bound | None:
+    """Return a condition as a comparison of an aggregate with a number; None: it is none."""
+    left, op, right = each.left, str(each.op), each.right
     if left.kind == "number":
-        left, right = right, left
-        op = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)  # type: ignore[assignment]
+        left, right, op = right, left, _TURNED.get(op, op)
     if left.kind != "aggregate" or right.kind != "number" or left.functions or not left.factor:
         return None
-    numbers = aggregates[left.place]
-    if not isinstance(numbers, Numbers):
-        return None
-    if left.factor < 0:
-        op = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)  # type: ignore[assignment]
-    return numbers.compared(op, (right.constant - left.constant) / left.factor)
+    op = _TURNED.get(op, op) if left.factor < 0 else op
+    return Bound(left.place, op, (right.constant - left.constant) / left.factor)
+
+
+def _one(each: Comparison, aggregates: Sequence[Aggregates | None]) -> Bools | None:
+    bound = bound_of(each)
+    numbers = None if bound is None else aggregates[bound.place]
+    return numbers.compared(bound.op, bound.constant) if bound is not None and isinstance(numbers, Numbers) else None

@@ -15,7 +15,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import sqlalchemy as sa
 
 from xscl.base.errors import XsclError
@@ -25,39 +24,29 @@ from xscl.base.values import digest_text
 from xscl.batches.aggregate_answers import Answer, Frontier, answers, reach_of
 from xscl.batches.aggregate_documents import answer_documents
 from xscl.batches.aggregate_groups import Matches
-from xscl.batches.aggregate_rows import Found, Kept, in_order, read_kept, rows_of, write_kept
+from xscl.batches.aggregate_rows import Found, Kept, members_of, merged, numbered_rows, rows_of, write_kept
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import bindings
 from xscl.batches.published_documents import Made
 from xscl.batches.refusals import Rejection
 from xscl.batches.settled import settled_times
+from xscl.batches.window_memory import Part
 from xscl.catalog.state_files import add_state_files, remove_state_files, retire_files
-from xscl.catalog.windows import Reader, Windowed, read_windowed
-from xscl.language.aggregates import ANSWERS, Definition, known_definition, variable_blocks
+from xscl.catalog.windows import Reader, Windowed
+from xscl.language.aggregates import Definition
+from xscl.language.facts import ANSWERS
 from xscl.store.parquet import data_files
 from xscl.store.results import NO_DOC, Results, stored_matches
 from xscl.store.state_files import StateFile
-from xscl.templates.results import Admitted, ClassRow, ResultColumns, origin_of
+from xscl.templates.absence import Settled
+from xscl.templates.columns import Bools, rising
+from xscl.templates.results import WINDOWS_LEVEL, Admitted, ClassRow, ResultColumns, origin_of
 
 __all__ = ["Windows", "commit_windows"]
 
-_LEVEL = 254
-"""Level of the origin of its classes, behind all levels that publish and before that of absences."""
 _NEVER = -(1 << 62)
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Common facts of the windows over the matches of a part."""
-
-    groups: tuple[Windowed, ...]
-    definitions: Mapping[int, Definition]
-    """Definitions by the group of queries."""
-    blocks: tuple[int, ...]
-    """Block of each variable."""
-    channels: tuple[str, ...]
-    level: int
-    """Level of the batch behind which its matches are found."""
+_Times = Mapping[tuple[str, int | None], Settled]
+"""Settled times of channels, by their name."""
 
 
 @dataclass
@@ -71,11 +60,11 @@ class Windows:
     """Whether other rows are kept behind the batch than before."""
     after: StateFile | None = None
     """File of those."""
-    _parts: dict[int, _Part] = field(default_factory=dict)
+    _parts: dict[int, Part] = field(default_factory=dict)
     _kept: Kept = field(default_factory=Kept)
     _new: dict[int, pa.Table] = field(default_factory=dict)
     """Rows that are kept behind the batch, by part."""
-    _readers: dict[int, list[Reader]] = field(default_factory=dict)
+    _readers: Mapping[int, Sequence[Reader]] = field(default_factory=dict)
     _ids: set[str] = field(default_factory=set)
     """Ids of documents that were made."""
     _changed: bool = False
@@ -88,14 +77,10 @@ class Windows:
         span = self.batch.span
         if not span.absences:
             return
+        memory, levels = self.batch.driver.windows, () if span.publishing is None else span.publishing.levels
         with self.batch.home.catalog.snapshot() as connection:
-            windowed, self._readers = read_windowed(connection, span.first, span.last)
-        levels = () if span.publishing is None else span.publishing.levels
-        by_part: dict[int, list[Windowed]] = {}
-        for each in windowed:
-            by_part.setdefault(each.part, []).append(each)
-        self._parts = {part: _part(groups, levels) for part, groups in by_part.items()}
-        self._kept = read_kept(None if span.windows is None else self.batch.home.root / span.windows)
+            self._parts, self._readers = memory.asked(connection, span.first, span.last, levels)
+        self._kept = memory.rows(None if span.windows is None else self.batch.home.root / span.windows)
 
     def decide(self, level: int | None) -> None:
         """Answer the windows over matches that levels up to one have found; None: all that are left.
@@ -110,9 +95,11 @@ class Windows:
         if not mine:
             return
         found = self._found(mine)
+        names = sorted({(name, None) for each in mine.values() for name in each.channels})
+        settled = settled_times(self.batch.span, names, self._tables)
         made: list[tuple[Windowed, Answer]] = []
         for part, each in sorted(mine.items()):
-            made += self._answered(part, each, found.get(part, ROWLESS))
+            made += self._answered(part, each, found.get(part, ROWLESS), settled)
         self._tell(made)
 
     def end(self) -> None:
@@ -121,11 +108,19 @@ class Windows:
         if not self._told and not self._changed and self._kept.rows.num_rows == sum(map(len, self._new.values())):
             return
         self.changed = True
-        rows = pa.concat_tables([table for _, table in sorted(self._new.items())] or [ROWLESS])
+        rows = pa.concat_tables([table for _, table in sorted(self._new.items())] or [ROWLESS]).combine_chunks()
         waits = {channel for part in self._parts.values() for channel in part.channels}
-        told = {gid: of for gid, of in self._kept.told.items() if of}
-        kept = Kept(rows, self._kept.answered, told, tuple(sorted(waits)))
-        self.after = write_kept(self.batch.home, self.batch.tag, self.batch.span.batch, kept)
+        # Of parts and groups that nobody asks for any more nothing is kept: they begin anew if they come again.
+        answered = {part: time for part, time in self._kept.answered.items() if part in self._parts}
+        counts = {part: count for part, count in self._kept.settled.items() if part in self._parts}
+        told = {gid: of for gid, of in self._kept.told.items() if of and gid in self._readers}
+        self._kept = Kept(rows, answered, counts, told, tuple(sorted(waits)))
+        self.after = write_kept(self.batch.home, self.batch.tag, self.batch.span.batch, self._kept)
+
+    def remember(self) -> None:
+        """Remember the rows of its file for the next batch."""
+        if self.after is not None:
+            self.batch.driver.windows.remember(self.batch.home.root / self.after.path, self._kept)
 
     @property
     def _tables(self) -> Sequence[pa.Table]:
@@ -134,7 +129,7 @@ class Windows:
 
     # -- matches of parts --------------------------------------------------------------------------------------
 
-    def _found(self, parts: Mapping[int, _Part]) -> dict[int, pa.Table]:
+    def _found(self, parts: Mapping[int, Part]) -> dict[int, pa.Table]:
         """Return the matches of the batch's levels for some parts, as rows."""
         folder = self.batch.home.root / self.batch.results
         results = Results(data_files(folder) if folder.exists() else [])
@@ -146,48 +141,51 @@ class Windows:
             SimpleNamespace(part=part, gid=part, number=0, ends="", shown=len(each.blocks), blocking=None, memory=None)
             for part, each in parts.items()
         ]
-        found: dict[int, list[pa.Table]] = {}
+        found: list[tuple[int, Found]] = []
         for some in bindings(combinations, meanings, asked):
-            for part in np.unique(some.groups).tolist():
+            for part in rising(some.groups).tolist():
                 mine = some.groups == part
-                rows = Found(some.docs[mine], some.nodes[mine], parts[part].blocks)
-                channels = self.batch.span.clocks.channels
-                found.setdefault(part, []).append(rows_of(self.batch.home, part, rows, channels, self._tables))
-        return {part: pa.concat_tables(tables) for part, tables in found.items()}
+                found.append((part, Found(some.docs[mine], some.nodes[mine], parts[part].blocks)))
+        if not found:
+            return {}
+        events = members_of(self.batch.home, [each for _, each in found], self._tables)
+        rows: dict[int, list[pa.Table]] = {}
+        for part, each in found:
+            rows.setdefault(part, []).append(rows_of(part, each, events, self.batch.span.clocks.channels))
+        return {part: pa.concat_tables(tables) for part, tables in rows.items()}
 
     # -- answers -----------------------------------------------------------------------------------------------
 
-    def _answered(self, part: int, each: _Part, new: pa.Table) -> list[tuple[Windowed, Answer]]:
+    def _answered(self, part: int, each: Part, new: pa.Table, times: _Times) -> list[tuple[Windowed, Answer]]:
         """Return the answers over the matches of a part, and keep the rows that later ones may need."""
-        settled, frontier = self._frontier(part, each.channels)
+        settled, frontier = self._frontier(part, [times[name, None] for name in each.channels])
         # What comes behind the settled times is in no window, wherever batches are cut.
         before = settled.at_many(new.column("came").to_numpy() - 1)
         new = new.filter(pa.array(new.column("ts").to_numpy() >= before))
-        old = self._kept.rows.filter(pc.equal(self._kept.rows.column("part"), part))
         self._changed |= bool(new.num_rows)
-        rows = in_order(pa.concat_tables([old, new]))
+        settled_before = self._kept.settled.get(part, 0)
+        rows = merged(self._kept.of(part), new)
+        rows, self._kept.settled[part] = numbered_rows(rows, frontier.now, settled_before)
         made: list[tuple[Windowed, Answer]] = []
         kept = np.zeros(rows.num_rows, dtype=np.bool_)
-        matches = Matches(rows)
-        for group in each.groups:
-            definition = each.definitions[group.gid]
-            sees = sorted({reader.since for reader in self._readers[group.gid]})
-            told = self._kept.told.setdefault(group.gid, {})
-            made += ((group, answer) for answer in answers(definition, matches, frontier, sees, told))
-            kept[reach_of(definition, frontier.now, matches, sees)] = True
-            if definition.once_per is not None:
-                least = frontier.now - definition.once_per
-                self._kept.told[group.gid] = {key: ts for key, ts in told.items() if ts >= least and key[0] in sees}
-        self._new[part] = rows.filter(pa.array(kept))
+        matches, told = Matches(rows), self._kept.told
+        for member in each.once:
+            told.setdefault(member.gid, {})
+        for family in each.families:
+            made += ((each.groups[member.gid], answer) for member, answer in answers(family, matches, frontier, told))
+            kept[reach_of(family, frontier.now, matches)] = True
+        for member in each.once:
+            least = frontier.now - (member.definition.once_per or 0)
+            mine = told[member.gid].items()
+            told[member.gid] = {key: ts for key, ts in mine if ts >= least and key[0] in member.sees}
+        self._new[part] = _chosen(rows, kept)
         self._kept.answered[part] = frontier.now
         return made
 
-    def _frontier(self, part: int, channels: Sequence[str]) -> tuple[_Steps, Frontier]:
+    def _frontier(self, part: int, each: Sequence[Settled]) -> tuple[_Steps, Frontier]:
         """Return how far times are settled, and how far windows are answered."""
         span = self.batch.span
-        found = settled_times(span, [(name, None) for name in channels], self._tables)
-        each = list(found.values())
-        places = np.unique(np.concatenate([[span.first], *(one.places for one in each)]).astype(np.int64))
+        places = rising(np.concatenate([[span.first], *(one.places for one in each)]).astype(np.int64))
         before = min(one.before for one in each)
         times = np.minimum.reduce([one.at(places) for one in each])
         steps = _Steps(before, places, np.maximum.accumulate(np.maximum(times, before)))
@@ -226,7 +224,7 @@ class Windows:
         order = sorted(range(len(kept)), key=lambda at: (kept[at].place, kept[at].ts, kept[at].id))
         numbers = publisher.make([kept[at] for at in order])
         folder = self.batch.home.root / self.batch.results / f"windows-{self._told}"
-        out = ResultColumns(origin_of(self.batch.span.batch, _LEVEL, self._told), folder)
+        out = ResultColumns(origin_of(self.batch.span.batch, WINDOWS_LEVEL, self._told), folder)
         classes: dict[tuple[int, ...], int] = {}
         for groups in whose:
             if groups not in classes:
@@ -253,6 +251,7 @@ def commit_windows(connection: sa.Connection, windows: Windows, now: int) -> Non
         retire_files(connection, [before], now)
     if windows.after is not None:
         add_state_files(connection, [windows.after.row()])
+        windows.remember()
 
 
 def _refused(reader: Reader, answer: Answer, error: XsclError) -> Rejection:
@@ -276,12 +275,10 @@ class _Steps:
         return found
 
 
-def _part(groups: Sequence[Windowed], levels: Sequence[frozenset[str]]) -> _Part:
-    definitions = {each.gid: known_definition(each.text, tuple(sorted(each.namespaces.items()))) for each in groups}
-    one = groups[0]
-    blocks = variable_blocks(one.text, one.namespaces)
-    level = max((number for number, names in enumerate(levels, 1) if names & {*one.channels}), default=0)
-    return _Part(tuple(groups), definitions, blocks, one.channels, level)
+def _chosen(rows: pa.Table, kept: Bools) -> pa.Table:
+    """Return the rows that are kept, without a copy if they are the last."""
+    behind = rows.num_rows - int(kept.sum())
+    return rows.slice(behind) if kept[behind:].all() else rows.filter(pa.array(kept))
 
 
 ROWLESS = Kept().rows

@@ -141,6 +141,8 @@ class Attempt:
         remove(self.home.root / self.results)
         for path in self.home.folder("witness").glob(f"{self.tag}-*"):
             remove(path)
+        for path in self.home.folder("events").glob(f"{self.tag}-home*"):
+            remove(path)
         for change in self.changes:
             discard_change(self.home, change)
         if self.publisher is not None:

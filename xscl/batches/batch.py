@@ -9,6 +9,7 @@ the join state changes, and one transaction names all files of the batch.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,17 +18,19 @@ from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
 from xscl.base.sealed import seal_folder
 from xscl.base.types import now_micros
-from xscl.batches.absence import Absences, commit_absences, decide_absences
+from xscl.batches.absence import Absences, commit_absences
 from xscl.batches.aggregates import Windows, commit_windows
 from xscl.batches.attempt import Attempt, begun, whole
 from xscl.batches.backfill import back_fill
 from xscl.batches.driver import Driver
+from xscl.batches.home_told import tell_batch
 from xscl.batches.late_replay import replay
 from xscl.batches.level import levels
 from xscl.batches.quotas import Usage, suspend_queries
 from xscl.batches.ranges import BatchRange
 from xscl.batches.refusals import named, rejection_row
 from xscl.batches.report import BatchReport, report_of
+from xscl.batches.steps import Steps, commit_steps
 from xscl.batches.walking import Level
 from xscl.catalog.batches import add_batch
 from xscl.catalog.intake_order import read_processed, set_processed, trim_superseded
@@ -53,9 +56,11 @@ def process_batch(home: Home, driver: Driver, session: Callable[[], SparkSession
         span: the range.
     """
     batch = begun(home, driver, session, span)
-    windows = Windows(batch)
+    windows, steps, absences = Windows(batch), Steps(batch), Absences(batch)
     with whole(batch):
         windows.begin()
+        steps.begin()
+        absences.begin()
         if span.plan is not None:
             step("batch.planned")
             if span.waiting:
@@ -64,15 +69,16 @@ def process_batch(home: Home, driver: Driver, session: Callable[[], SparkSession
                 replay(batch, span.plan)
             elif span.channels:
                 batch.process(Level(0, span.first, span.last, span.channels, span.paths))
-            for level in levels(span.plan, batch.publisher, windows.decide):
+            for level in levels(span.plan, batch.publisher, (windows.decide, steps.decide, absences.decide)):
                 batch.process(level)
         windows.end()
-        absences = decide_absences(batch)
+        steps.end()
+        absences.end()
         batch.settle()
-        return _commit(batch, absences, windows)
+        return _commit(batch, absences, windows, steps)
 
 
-def _commit(batch: Attempt, absences: Absences, windows: Windows) -> BatchReport:
+def _commit(batch: Attempt, absences: Absences, windows: Windows, steps: Steps) -> BatchReport:
     """Make the batch visible: one transaction names its files and moves the home's place on."""
     home, span = batch.home, batch.span
     if (home.root / batch.results).exists():
@@ -91,6 +97,7 @@ def _commit(batch: Attempt, absences: Absences, windows: Windows) -> BatchReport
             commit_state(connection, change, now)
         commit_absences(connection, absences, now)
         commit_windows(connection, windows, now)
+        commit_steps(connection, steps, now)
         step("batch.state")
         if batch.times.received is not None and batch.changes[-1].watermarks is not None:
             move_held(connection, batch.times.received, batch.changes[-1].watermarks.shown, span.reaches)
@@ -105,11 +112,12 @@ def _commit(batch: Attempt, absences: Absences, windows: Windows) -> BatchReport
         set_processed(connection, span.last, span.other)
         if span.beats:
             trim_superseded(connection)
-        suspended = suspend_queries(connection, _usage(batch), span.batch, span.last)
-        report = report_of(batch, tuple(rejected), tuple(suspended), absences, windows.counts)
+        suspended = suspend_queries(connection, _usage(batch, steps.counts + windows.counts), span.batch, span.last)
+        report = report_of(batch, tuple(rejected), tuple(suspended), absences, windows.counts + steps.counts)
         if span.channels or span.waiting or span.replayed or span.beats or absences.retractions:
             values = {name: getattr(report, name) for name in report.__slots__}
             add_batch(connection, {**values, "committed": now})
+        tell_batch(connection, batch, report, now)
         step("batch.commit")
     step("batch.committed")
     batch.driver.committed(batch.state)
@@ -117,8 +125,9 @@ def _commit(batch: Attempt, absences: Absences, windows: Windows) -> BatchReport
     return replace(report, commit_s=time.perf_counter() - batch.joined)
 
 
-def _usage(batch: Attempt) -> Usage:
-    """Gather what quotas count."""
+def _usage(batch: Attempt, answers: Counter[str]) -> Usage:
+    """Gather what quotas count; ``answers`` are the rows of answers over matches of parts."""
     bindings = [(work.bindings, work.plan.groups) for work in batch.works]
-    combinations = sum(work.counts["match"] + work.counts["refused"] for work in batch.works)
+    combinations = answers["match"]
+    combinations += sum(work.counts["match"] + work.counts["refused"] for work in batch.works)
     return Usage(bindings, combinations, lambda: batch.home.results([batch.results]), batch.span.waiting)

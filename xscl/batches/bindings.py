@@ -17,9 +17,9 @@ from xscl.base.docids import place_of
 from xscl.store.parquet import list_parts
 from xscl.store.results import NO_DOC, Combinations, Meanings
 from xscl.templates.absence import KILL_SCHEMA
-from xscl.templates.columns import Bools, Int64s
+from xscl.templates.columns import Bools, Int64s, numbered
 
-__all__ = ["Bindings", "bindings", "keys_of", "kills_of", "remembered", "unasked_matches"]
+__all__ = ["Bindings", "bindings", "groups_of", "keys_of", "kills_of", "of_meanings", "remembered", "unasked_matches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,13 @@ def bindings(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> I
     lengths, values = list_parts(pa.chunked_array([nodes]))
     begins = np.cumsum(lengths) - lengths
     width = (found.docs != NO_DOC).sum(axis=1)
-    kinds = {kind: number for number, kind in enumerate(dict.fromkeys(_kind(row) for row in asked))}
-    kind_of = np.array([kinds[_kind(row)] for row in asked], dtype=np.int64)
-    groups = np.array([row.gid for row in asked], dtype=np.int64)
-    shapes, number = np.unique(
-        np.stack([kind_of[part], width[of], lengths[meant]], axis=1), axis=0, return_inverse=True
-    )
-    for shape, (kind, documents, count) in enumerate(shapes.tolist()):
-        mine = np.flatnonzero(number.reshape(-1) == shape)
+    kinds: dict[tuple[str | None, int, int | None, int | None], int] = {}
+    kind_of = np.fromiter((kinds.setdefault(_kind(row), len(kinds)) for row in asked), np.int64, len(asked))
+    groups = np.fromiter((row.gid for row in asked), np.int64, len(asked))
+    _, first, number = numbered((kind_of[part] << 40) + (width[of] << 32) + lengths[meant])
+    for shape, one in enumerate(first.tolist()):
+        kind, documents, count = int(kind_of[part[one]]), int(width[of[one]]), int(lengths[meant[one]])
+        mine = np.flatnonzero(number == shape)
         ends, shown, blocking, memory = list(kinds)[kind]
         rows = meant[mine]
         yield Bindings(
@@ -76,6 +75,25 @@ def bindings(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> I
             values[begins[rows, None] + np.arange(count)],
             witness.take(pa.array(rows)),
         )
+
+
+def of_meanings(found: Combinations, meanings: Meanings) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
+    """Yield what was found as columns (documents, nodes, number of the meaning), for each size of these by itself."""
+    lengths, values = list_parts(pa.chunked_array([meanings.columns()[2][0]]))
+    begins = np.cumsum(lengths) - lengths
+    width = (found.docs != NO_DOC).sum(axis=1)
+    meant, of = _of_classes(found, meanings, np.arange(len(lengths)))
+    _, first, number = numbered((width[of] << 32) + lengths[meant])
+    for shape, one in enumerate(first.tolist()):
+        mine = np.flatnonzero(number == shape)
+        documents, count, rows = int(width[of[one]]), int(lengths[meant[one]]), meant[mine]
+        yield found.docs[of[mine], :documents], values[begins[rows, None] + np.arange(count)], rows
+
+
+def groups_of(meanings: Meanings) -> tuple[Int64s, Int64s]:
+    """Return the number of a meaning, and a group that has it, for each of its groups."""
+    lengths, groups = list_parts(pa.chunked_array([meanings.columns()[2][2]]))
+    return np.repeat(np.arange(len(lengths)), lengths), groups
 
 
 def remembered(part: Bindings, docids: Int64s, behind: Int64s) -> Bindings:
@@ -120,7 +138,7 @@ def _kind(row: Any) -> tuple[str | None, int, int | None, int | None]:
 
 def _pairs(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> tuple[Int64s, Int64s, Int64s]:
     """Return combinations, matches of their class, and parts whose group has these, by their numbers."""
-    meant, values = _groups(meanings)
+    meant, values = groups_of(meanings)
     of_group, part = _equal(values, np.array([row.part for row in asked], dtype=np.int64))
     meant = meant[of_group]
     of_class, of = _of_classes(found, meanings, meant)
@@ -129,15 +147,9 @@ def _pairs(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> tup
 
 def unasked_matches(found: Combinations, meanings: Meanings, groups: Collection[int]) -> int:
     """Count the matches that only some groups have, which no query asks for."""
-    meant, values = _groups(meanings)
+    meant, values = groups_of(meanings)
     asked = meant[~np.isin(values, np.array(sorted(groups), dtype=np.int64))]
     return len(_of_classes(found, meanings, np.setdiff1d(meant, asked))[0])
-
-
-def _groups(meanings: Meanings) -> tuple[Int64s, Int64s]:
-    """Return the number of a match, and a group that has it, for each of its groups."""
-    lengths, groups = list_parts(pa.chunked_array([meanings.columns()[2][2]]))
-    return np.repeat(np.arange(len(lengths)), lengths), groups
 
 
 def _of_classes(found: Combinations, meanings: Meanings, meant: Int64s) -> tuple[Int64s, Int64s]:

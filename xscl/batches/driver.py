@@ -1,4 +1,4 @@
-"""Memory of this process from batch to batch: solved signatures, and the price of work.
+"""Memory of this process from batch to batch: solved signatures, the price of work, and windows.
 
 Nothing of it decides an answer: the join state is what its files say (``xscl.store.join_state``).
 """
@@ -12,6 +12,7 @@ from time import thread_time
 
 from xscl.base.settings import Settings
 from xscl.batches.tasks import UnitCosts
+from xscl.batches.window_memory import WindowMemory
 from xscl.spark.start_cost import cores, start_seconds
 from xscl.store.join_state import HeldState
 from xscl.templates.find import Finder
@@ -40,6 +41,7 @@ class Driver:
     settings: Settings
     finder: Finder = field(default_factory=Finder)
     costs: UnitCosts = field(default_factory=UnitCosts)
+    windows: WindowMemory = field(default_factory=WindowMemory)
 
     def prefers_spark(self, seconds: float) -> bool:
         """Tell whether work that takes so many processor seconds here is better done on Spark."""
@@ -50,6 +52,7 @@ class Driver:
     def forget(self) -> None:
         """Forget what a batch that failed may have left."""
         self.finder = Finder()
+        self.windows = WindowMemory()
 
     def committed(self, state: HeldState) -> None:
         """Forget runs that are not part of the state any more."""

@@ -7,7 +7,7 @@ version before, and so does a removal.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,37 +16,53 @@ import sqlalchemy as sa
 from xscl.base.docids import place_of
 from xscl.batches.absence_changes import Readers, Retraction
 from xscl.batches.attempt import Attempt
+from xscl.batches.published_documents import Told
+from xscl.catalog.channels import read_streams
 from xscl.catalog.events import edited_between, newer_versions
-from xscl.catalog.groups import retracting_parts
-from xscl.catalog.removals import removed_among, removed_between
+from xscl.catalog.groups import retracting_channels, retracting_parts
+from xscl.catalog.memberships import resolve_stream
+from xscl.catalog.removals import Removed, removed_among, removed_between
 from xscl.catalog.retractions import Because
 from xscl.catalog.tables import BATCHES, QUERIES, in_parts
 from xscl.store.home import Home
-from xscl.store.results import NO_DOC, Combinations, Meaning, Results
+from xscl.store.results import NO_DOC, Combinations, Meaning, Results, StoredMatch, files_with
 from xscl.templates.columns import Int64s
 from xscl.templates.results import Admitted, ClassRow, ResultColumns
 
 __all__ = ["edited_matches", "paths_since", "queries_of"]
 
 
-def edited_matches(batch: Attempt, results: Results, out: ResultColumns) -> list[Retraction]:
+def edited_matches(
+    batch: Attempt, results: Results, out: ResultColumns, chosen: Callable[[int], bool]
+) -> tuple[list[Retraction], list[Told]]:
     """Write the matches of a batch that hold, and return those of earlier batches that do not hold any longer.
 
     Args:
         batch: the batch.
         results: what its levels have found.
         out: takes the matches.
+        chosen: tells which groups it is about.
+
+    Returns:
+        Matches that are taken back, and matches that come and go within the batch.
     """
     home, span = batch.home, batch.span
+    removed = {} if batch.publisher is None else batch.publisher.removed
     with home.catalog.read() as connection:
-        parts = retracting_parts(connection)
+        every = retracting_parts(connection)
+        parts = {part: mine for part, gids in every.items() if (mine := [gid for gid in gids if chosen(gid)])}
         if not parts:
-            return []
-        edited = edited_between(connection, span.first, span.last) if span.channels else frozenset()
+            return [], []
+        edited = edited_between(connection, span.first, span.last) if span.channels else {}
         edited |= removed_between(connection, span.first, span.last)
-    _write_new(batch, results, parts, out)
+        edited |= {docid: each.channel for docid, each in removed.items()}
+        if edited:
+            streams = read_streams(connection)
+            asked = {resolve_stream(streams, name)[0] for name in retracting_channels(connection)}
+            edited = {docid: channel for docid, channel in edited.items() if channel in asked}
+    passed = _write_new(batch, results, parts, out, removed)
     groups = {gid for gids in parts.values() for gid in gids}
-    return list(_taken_back(home, (span.first, span.last), groups, edited)) if edited else []
+    return list(_taken_back(home, (span.first, span.last), groups, edited, removed)) if edited else [], passed
 
 
 class _End(NamedTuple):
@@ -61,13 +77,21 @@ class _End(NamedTuple):
 # -- matches that come ---------------------------------------------------------------------------------------------
 
 
-def _write_new(batch: Attempt, results: Results, parts: Mapping[int, Sequence[int]], out: ResultColumns) -> None:
+def _write_new(
+    batch: Attempt,
+    results: Results,
+    parts: Mapping[int, Sequence[int]],
+    out: ResultColumns,
+    removed: Mapping[int, Removed],
+) -> list[Told]:
+    """Write the matches that hold, and return those that ceased to within the batch."""
+    passed: list[Told] = []
     meanings = results.meanings(parts.keys())
     if not meanings:
-        return
+        return passed
     found = results.combinations()
     found = found.where(meanings.have(found))
-    newer = _newer(batch.home, found.docs, batch.span.last)
+    newer = _newer(batch.home, found.docs, batch.span.last, removed)
     older = np.isin(found.docs, np.array(sorted(newer), np.int64)).any(axis=1)
     keys, class_of = np.unique(np.stack([found.origin, found.number], axis=1), axis=0, return_inverse=True)
     for place, (origin, number) in enumerate(keys.tolist()):
@@ -78,6 +102,16 @@ def _write_new(batch: Attempt, results: Results, parts: Mapping[int, Sequence[in
             end = min(newer[docid].place for docid in found.docids(row) if docid in newer)
             alone = [(meaning, _until(batch, gids, found.docids(row), end)) for meaning, gids in meant]
             _write(out, found.where(np.array([row])), [_class_row(*each) for each in alone if each[1]])
+            if end > max(map(place_of, found.docids(row))):
+                passed += (_passed(batch, found.docids(row), *each, end) for each in meant)
+    return passed
+
+
+def _passed(batch: Attempt, docids: tuple[int, ...], meaning: Meaning, gids: Sequence[int], end: int) -> Told:
+    """Return a match that ceased to hold at a place of the batch."""
+    groups = frozenset(gids)
+    match = StoredMatch(docids, meaning.nodes, meaning.witness, groups, meaning.exchange, 0, batch.span.batch)
+    return Told(match, None, end)
 
 
 def _of(parts: Mapping[int, Sequence[int]], meaning: Meaning) -> tuple[int, ...]:
@@ -118,7 +152,11 @@ def _until(batch: Attempt, groups: Sequence[int], docids: Sequence[int], end: in
 
 
 def _taken_back(
-    home: Home, places: tuple[int, int], groups: Collection[int], edited: Collection[int]
+    home: Home,
+    places: tuple[int, int],
+    groups: Collection[int],
+    edited: Collection[int],
+    removed: Mapping[int, Removed],
 ) -> Iterator[Retraction]:
     """Yield the matches of earlier batches with documents that are out, unless an earlier batch took them back."""
     first, last = places
@@ -127,11 +165,14 @@ def _taken_back(
         alone = [-number for number in queries_of(connection, groups)]
         paths = paths_since(connection, int(place_of(old).min()))
     for path in paths:
-        results = Results(home.results([path]))
+        files = files_with(home.results([path]), old)
+        if not files:
+            continue
+        results = Results(files)
         meanings = results.meanings({*groups, *alone})
         found = results.combinations()
         found = found.where(meanings.have(found) & np.isin(found.docs, old).any(axis=1))
-        newer = _newer(home, found.docs, last)
+        newer = _newer(home, found.docs, last, removed)
         for row in range(len(found.origin)):
             docids = found.docids(row)
             end = min(newer[docid] for docid in docids if docid in newer)
@@ -153,12 +194,13 @@ def paths_since(connection: sa.Connection, place: int) -> list[str]:
     return list(dict.fromkeys(paths))
 
 
-def _newer(home: Home, docs: Int64s, last: int) -> dict[int, _End]:
-    """Return what has taken some documents out first, up to a place."""
+def _newer(home: Home, docs: Int64s, last: int, own: Mapping[int, Removed]) -> dict[int, _End]:
+    """Return what has taken some documents out first, up to a place; ``own`` are removals by the batch itself."""
     docids = np.unique(docs[docs != NO_DOC]).tolist()
     with home.catalog.read() as connection:
         newer = newer_versions(connection, docids, last)
         removed = removed_among(connection, docids, last)
+    removed |= {docid: own[docid].place for docid in docids if docid in own}
     ends = {docid: _End(place_of(other), other, "edited") for docid, other in newer.items()}
     for docid, place in removed.items():
         gone = _End(place, docid, "removed")

@@ -60,9 +60,14 @@ class HeldEvents:
     until: int | None = None
     """The greatest event time of those that are wanted."""
 
+    @property
+    def published(self) -> tuple[int, int]:
+        """The least and the greatest number that a published document before the place may have."""
+        return published_docid(0, 0), published_docid(self.place, 0) - 1
+
     def levels(self, home: Home, channels: frozenset[str], cut: Callable[[], _Cut]) -> Iterator[Level]:
         """Yield the events of some channels, one part after another; ``cut`` is asked before each."""
-        for first, last in ((1, self.place - 1), (published_docid(0, 0), published_docid(self.place, 0) - 1)):
+        for first, last in ((1, self.place - 1), self.published):
             while first <= last:
                 part, events = cut()
                 with home.catalog.read() as connection:

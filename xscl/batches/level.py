@@ -72,17 +72,18 @@ _MANY_ROWS = 1_000_000
 """Rows of a run that stays in memory while later parts are to meet it."""
 
 
-def levels(plan: Plan, publisher: Publisher | None, before: Callable[[int], None]) -> Iterator[Level]:
+def levels(plan: Plan, publisher: Publisher | None, before: Sequence[Callable[[int], None]]) -> Iterator[Level]:
     """Yield the documents that are published for the events of a batch, level by level.
 
     Each level is processed, and the publisher told its matches, before the next is asked for.  Documents that no query
-    reads are published and go no further.  ``before`` is called with the number of the level that was processed, before
-    the next is published.
+    reads are published and go no further.  Each of ``before`` is called with the number of the level that was
+    processed, before the next is published.
     """
     number = 0
     for place, channels in enumerate(() if publisher is None else publisher.levels):
         assert publisher is not None
-        before(place)
+        for decide in before:
+            decide(place)
         published = publisher.level(channels)
         if published is None or (plan.walked | plan.answered).isdisjoint(published.channels):
             continue

@@ -8,17 +8,26 @@ from typing import NamedTuple
 
 from xscl.base.safe_xml import parse_stored
 from xscl.catalog.records import QueryInfo
-from xscl.language.aggregates import shown as shown_query
 from xscl.language.block_patterns import BlockPattern, block_pattern, one_assignment
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import normalize
 from xscl.language.parser import parse_query
 from xscl.language.selection import Selection, output_document, prepare_select, selected_document
+from xscl.language.shown import shown as shown_query
 from xscl.store.results import StoredMatch
 from xscl.xpath.condition import Memo
 from xscl.xpath.nodes import DocumentNode, Node, NodeNumbers, string_value
 
-__all__ = ["MatchOutput", "Shown", "Wanted", "match_document", "match_outputs", "selection_of", "shown_of"]
+__all__ = [
+    "MatchOutput",
+    "Shown",
+    "Wanted",
+    "match_document",
+    "match_nodes",
+    "match_outputs",
+    "selection_of",
+    "shown_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +131,18 @@ def match_document(
     numbered: Mapping[int, NodeNumbers],
 ) -> str:
     """Make the output document of a match: ``selection`` is the query's, ``numbered`` are its documents."""
+    selected, results = match_nodes(query, docids, nodes, numbered)
+    return output_document(results) if selection is None else selected_document(selection, selected)
+
+
+def match_nodes(
+    query: QueryInfo, docids: Sequence[int], nodes: Sequence[int], numbered: Mapping[int, NodeNumbers]
+) -> tuple[dict[str, Node], list[Node]]:
+    """Return the nodes that SELECT mentions by variable, and all nodes that make a match."""
     blocks = query.names["result_blocks"]
     results: list[Node] = [numbered[docids[block]].node(node) for block, node in zip(blocks, nodes, strict=True)]
-    return _document(query, selection, results)
+    selected = zip(query.names["results"], results, strict=True)
+    return {name: node for name, node in selected if name is not None}, results
 
 
 def _document(query: QueryInfo, selection: Selection | None, results: Sequence[Node]) -> str:

@@ -9,6 +9,8 @@ A channel without a lateness that only queries publish to has the watermark of t
 (``store.watermarks``).  A document of it is in time; but if it is older than the watermark, the join state has done
 with some of its partners, as above.
 
+A document that waited until times were settled is judged by the watermark of its channel, whatever its clock shows.
+
 A document is found at its place, or later: at the registration of a query that was answered from held events, or at a
 replay of late events.  If a document is in time at its place and would be late where it is found, the join state has
 done with some of its partners.  Such a document is late, and is taken again at once, as if in time (``late_replay``).
@@ -28,7 +30,7 @@ import sqlalchemy as sa
 
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.docids import PUBLISHED, place_of, published_docid
-from xscl.batches.published_documents import PublishedEvent
+from xscl.batches.published_documents import Output, PublishedEvent
 from xscl.batches.ranges import BatchRange
 from xscl.batches.settled import settled_times
 from xscl.catalog.clocks import is_late
@@ -72,6 +74,13 @@ def judged(
             behinds = _behind_feeds(span, name, found, tables) if span.absences else [0] * len(found)
             yield from _by_watermark(found, behinds, span.state.watermarks.get(name))
             continue
+        settled, found = (
+            [each for each in found if _is_settled(each)],
+            [each for each in found if not _is_settled(each)],
+        )
+        yield from _by_watermark(settled, [0] * len(settled), span.state.watermarks.get(name))
+        if not found:
+            continue
         channel = replace(channel, heartbeat=None)  # it speaks of events that are taken in
         columns = zip(*((each.output.place, each.output.came, each.output.ts) for each in found), strict=True)
         places, came, times = (np.array(column, dtype=np.int64) for column in columns)
@@ -83,6 +92,10 @@ def judged(
             shown = shown_then if old else shown_now
             behind = 0 if shown is None else max(0, shown - ts)
             yield event, Lateness(late or again, again, shown_now if again or not old else shown_then, behind)
+
+
+def _is_settled(event: PublishedEvent) -> bool:
+    return isinstance(event.output, Output) and event.output.is_settled
 
 
 def _by_watermark(

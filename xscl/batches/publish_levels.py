@@ -5,8 +5,8 @@ So a channel is complete before it is read, and every match of a batch is found 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.catalog.prepared import prepared
 from xscl.catalog.stored_json import read_stored
-from xscl.catalog.tables import GROUPS, QUERIES
+from xscl.catalog.tables import GROUPS, OF_STEPS, OF_WINDOWS, PARTS, QUERIES
 
 __all__ = ["Publishing", "acyclic_end", "channel_levels", "publishing"]
 
@@ -29,7 +29,9 @@ class Publishing:
     levels: tuple[frozenset[str], ...]
     """Channels that are published to, by level; a channel comes after the channels that its queries read."""
     groups: frozenset[int]
-    """Groups with a query that publishes."""
+    """Groups with a query that publishes, and what stands for these in matches of single queries."""
+    decided: Mapping[int, int] = field(default_factory=dict)
+    """Level behind which all is found that decides answers, by group that publishes and is made of others."""
 
 
 def publishing(connection: Connection, first: int, last: int) -> Publishing | None:
@@ -43,8 +45,25 @@ def publishing(connection: Connection, first: int, last: int) -> Publishing | No
         frozenset(name for name, level in levels.items() if level == number)
         for number in range(1, max(levels.values()) + 1)
     )
-    groups = sa.select(QUERIES.c.gid).where(*_publishing(first, last))
-    return Publishing(found, frozenset(connection.scalars(groups)))
+    rows = connection.execute(sa.select(QUERIES.c.gid, QUERIES.c.history).where(*_publishing(first, last)))
+    groups = frozenset(number for row in rows for number in row if number is not None)
+    return Publishing(found, groups, _decided(connection, first, last, levels))
+
+
+def _decided(connection: Connection, first: int, last: int, levels: Mapping[str, int]) -> dict[int, int]:
+    """Return the level of what such groups read that are about absence, or whose matches changes take back."""
+    found = {}
+    for gid, channels in connection.execute(*_made_of_others(first, last)):
+        names = read_stored(GROUPS.c.channels, channels)
+        found[gid] = max((levels.get(name, 0) for name in names), default=0)
+    return found
+
+
+@prepared
+def _made_of_others(first: int, last: int) -> sa.Select[Any]:
+    joined = sa.select(GROUPS.c.gid, GROUPS.c.channels).join(QUERIES, QUERIES.c.gid == GROUPS.c.gid)
+    joined = joined.join(PARTS, sa.and_(PARTS.c.gid == GROUPS.c.gid, PARTS.c.number == 0))
+    return joined.where(*_publishing(first, last), PARTS.c.ends.not_in((OF_STEPS, OF_WINDOWS))).distinct()
 
 
 def channel_levels(steps: Iterable[Step]) -> dict[str, int] | None:

@@ -9,15 +9,32 @@ from xscl.base.errors import DocumentError, XsclError
 from xscl.base.safe_xml import parse_stored
 from xscl.base.types import format_time
 from xscl.base.values import digest_text
-from xscl.batches.match_documents import match_document
+from xscl.batches.match_documents import match_document, match_nodes
+from xscl.batches.published_rows import Publication, match_cells
 from xscl.batches.refusals import Rejection
-from xscl.catalog.records import QueryInfo
+from xscl.catalog.records import ChannelInfo, QueryInfo
+from xscl.ingest.rows import cells_digest
 from xscl.language.selection import Selection
 from xscl.store.event_content import stored_document
 from xscl.store.results import StoredMatch
 from xscl.xpath.nodes import NodeNumbers
 
-__all__ = ["Made", "Output", "PublishedEvent", "output_documents"]
+__all__ = ["Content", "Made", "Output", "PublishedEvent", "Told", "output_documents"]
+
+
+Content = str | tuple[str | None, ...]
+"""A document, or the cells of a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A match that queries publish, if some of them do that have it."""
+
+    match: StoredMatch
+    place: int | None = None
+    """Place at which it was decided; None: that of its last member."""
+    end: int | None = None
+    """Place in the batch from which on it holds no longer; None: it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +49,12 @@ class Output:
     """Place at which it was found: its own, or a later one where held events were searched."""
     ts: int
     received: int
+    is_settled: bool = False
+    """Whether it waited until the times of its channels were settled, so that it is late nowhere."""
+    end: int | None = None
+    """Place from which on it holds no longer; None: it does."""
+    start: int | None = None
+    """Time at which it begins; None: it is a point in time."""
 
     @property
     def channel(self) -> str:
@@ -60,6 +83,8 @@ class Made:
     ts: int
     received: int
     content: str
+    start: int | None = None
+    """Time at which the first of the matches began; None: it is a point in time."""
 
     @property
     def came(self) -> int:
@@ -73,7 +98,9 @@ class PublishedEvent:
 
     docid: int
     output: Output | Made
-    content: str
+    content: Content
+    columns: Mapping[str, str | None] | None = None
+    """Columns of the row with their types; None: it is a document."""
     late: bool = False
     behind: int = 0
     """Time by which its channel's clock was beyond it at its place."""
@@ -90,8 +117,10 @@ class PublishedEvent:
             "received": self.output.received,
             "late": self.late,
             "behind": self.behind,
-            "content": self.content,
+            "content": self.content if self.columns is None else None,
+            "cells": None if self.columns is None else list(self.content),
             "membership": 0,
+            "start": self.output.start,
         }
 
     def id_row(self) -> dict[str, object]:
@@ -104,8 +133,15 @@ class PublishedEvent:
             "version": 1,
             "docid": self.docid,
             "item": self.docid,
-            "digest": digest_text("xml", self.content),
+            "digest": self._digest,
         }
+
+    @property
+    def _digest(self) -> str:
+        if isinstance(self.content, str):
+            return digest_text("xml", self.content)
+        assert self.columns is not None
+        return cells_digest(self.columns, self.content)
 
     def late_row(self, clock: int, *, again: bool) -> dict[str, object]:
         """Return a row of relation ``late``."""
@@ -125,26 +161,34 @@ class PublishedEvent:
 def output_documents(
     outputs: Sequence[Output],
     selections: Mapping[int, Selection | None],
+    publications: Mapping[int, Publication],
     documents: Mapping[int, str],
-    kinds: Mapping[str, str],
-) -> list[str | XsclError]:
-    """Make the documents of some outputs as they are stored, or say why one is refused.
+    channels: Mapping[str, ChannelInfo],
+) -> list[Content | XsclError]:
+    """Make the documents or rows of some outputs as they are stored, or say why one is refused.
 
     Args:
         outputs: the outputs.
         selections: of each query, by number.
+        publications: the same.
         documents: of members, by number.
-        kinds: of channels.
+        channels: to which they go, by name.
     """
     numbered = {docid: NodeNumbers(parse_stored(document)) for docid, document in documents.items()}
-    found: list[str | XsclError] = []
+    found: list[Content | XsclError] = []
     for output in outputs:
+        number, to, match = output.query.query, channels[output.channel], output.match
         try:
-            if kinds[output.channel] != "xml":
-                raise DocumentError("XSCL_CHANNEL_KIND", f"the channel {output.channel} takes rows")
-            selection = selections[output.query.query]
-            document = match_document(output.query, selection, output.match.docids, output.match.nodes, numbered)
-            found.append(stored_document(document))
+            columns = publications[number].columns
+            if (to.kind == "rows") is not (columns is not None):
+                message = f"the channel {to.name} takes {'rows' if to.kind == 'rows' else 'documents'}"
+                raise DocumentError("XSCL_CHANNEL_KIND", message)
+            if columns is None:
+                document = match_document(output.query, selections[number], match.docids, match.nodes, numbered)
+                found.append(stored_document(document))
+                continue
+            nodes, results = match_nodes(output.query, match.docids, match.nodes, numbered)
+            found.append(match_cells(columns, selections[number], nodes, results, to))
         except XsclError as error:
             found.append(error)
     return found

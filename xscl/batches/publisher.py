@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,9 +22,12 @@ from xscl.base.docids import PUBLISHED, place_of, published_docid
 from xscl.base.errors import EngineError, XsclError
 from xscl.base.failpoints import step
 from xscl.base.safe_xml import in_fresh_dictionary
+from xscl.batches.absence_changes import Retraction
 from xscl.batches.match_documents import selection_of
 from xscl.batches.publish_lateness import judged
-from xscl.batches.published_documents import Made, Output, PublishedEvent, output_documents
+from xscl.batches.published_documents import Content, Made, Output, PublishedEvent, Told, output_documents
+from xscl.batches.published_removals import published_numbers, removals_of
+from xscl.batches.published_rows import Publication, publication_of
 from xscl.batches.ranges import BatchRange
 from xscl.batches.refusals import Rejection
 from xscl.catalog.channels import put_channel
@@ -32,7 +36,11 @@ from xscl.catalog.events import add_event_files, add_published_ids
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.late import add_late, return_number
 from xscl.catalog.records import ChannelInfo, QueryInfo
-from xscl.catalog.tables import CHANNELS, EVENT_IDS, in_parts
+from xscl.catalog.removals import Removed, add_removals
+from xscl.catalog.tables import CHANNELS, EVENT_IDS
+from xscl.language.ast import STRONG
+from xscl.language.facts import ANSWERS
+from xscl.language.format import format_level
 from xscl.language.selection import Selection
 from xscl.registry.query_list import of_groups
 from xscl.store.event_files import event_document, events_of, write_event_file
@@ -41,6 +49,7 @@ from xscl.store.results import StoredMatch, match_id
 
 __all__ = ["PublishedFile", "Publisher"]
 
+_STRONG = format_level(STRONG)
 _CHUNK = 1_000
 """Documents made together."""
 
@@ -75,11 +84,12 @@ class Publisher:
         self._published = span.publishing
         self._tag = tag
         self._first = span.first
-        self._waiting: dict[str, list[tuple[QueryInfo, StoredMatch]]] = {}
+        self._waiting: dict[str, list[tuple[QueryInfo, Told]]] = {}
         """Matches to publish, by channel."""
         self._subscribers: dict[int, dict[int, QueryInfo]] = {}
         """Queries that publish, by group and number."""
         self._selections: dict[int, Selection | None] = {}
+        self._publications: dict[int, Publication] = {}
         self._serials: Counter[int] = Counter()
         """The next serial number at each place, after those of earlier batches too."""
         self._free = 0
@@ -96,6 +106,8 @@ class Publisher:
         """Late documents that are taken again at once, by number."""
         self.newest: dict[str, int] = {}
         """Greatest event time of published documents, by channel."""
+        self.removed: dict[int, Removed] = {}
+        """Removals of published documents, by the numbers of these: their matches hold no longer."""
         self.rejected: list[Rejection] = []
         """Output documents that are no events."""
 
@@ -115,22 +127,46 @@ class Publisher:
         """Number of published documents."""
         return len(self._ids) - self._made
 
-    def found(self, matches: Iterable[StoredMatch]) -> None:
-        """Take note of new matches; only those of ``groups`` matter."""
+    @property
+    def decided(self) -> Mapping[int, int]:
+        """Level behind which the answers of groups that publish are decided, by groups that are made of others."""
+        return self._published.decided
+
+    def found(self, matches: Iterable[StoredMatch], places: Iterable[int] | None = None) -> None:
+        """Take note of new matches; only those of ``groups`` matter.
+
+        ``places`` are those at which they were decided; None: at those of their last members.
+        """
+        self.told(map(Told, matches, repeat(None) if places is None else places))
+
+    def told(self, matches: Iterable[Told]) -> None:
+        """Take note of new matches, as ``found`` does."""
         publishing = self.groups
-        mine = [(match, match.groups & publishing) for match in matches]
-        new = {gid for _, groups in mine for gid in groups} - self._subscribers.keys()
+        mine = [(told, told.match.groups & publishing) for told in matches]
+        self._learn({gid for _, groups in mine for gid in groups})
+        for told, groups in mine:
+            for gid in groups:
+                for info in self._subscribers.get(gid, {}).values():
+                    if told.match.is_seen_by(info):
+                        assert info.publish is not None
+                        self._waiting.setdefault(info.publish, []).append((info, told))
+
+    def take_back(self, retracted: Sequence[Retraction]) -> None:
+        """Remove the documents of matches of earlier batches that hold no longer."""
+        publishing = self.groups
+        mine = [each for each in retracted if not publishing.isdisjoint(each.groups)]
+        if mine:
+            self._learn({gid for each in mine for gid in each.groups} & publishing)
+            self.removed |= removals_of(self._home, self._span, mine, self._subscribers, self._tables)
+
+    def _learn(self, groups: Collection[int]) -> None:
+        """Read the queries of some groups that publish."""
+        new = groups - self._subscribers.keys()
         for info in (*of_groups(self._home.catalog, new), *self._answered.values()):
             if info.publish is not None and info.docid_until > self._first:
                 now = self._answered.get(info.query, info)
                 for gid in new.intersection(now.groups):
                     self._subscribers.setdefault(gid, {})[info.query] = now
-        for match, groups in mine:
-            for gid in groups:
-                for info in self._subscribers.get(gid, {}).values():
-                    if match.is_seen_by(info):
-                        assert info.publish is not None
-                        self._waiting.setdefault(info.publish, []).append((info, match))
 
     @property
     def levels(self) -> tuple[frozenset[str], ...]:
@@ -202,6 +238,7 @@ class Publisher:
             add_event_files(connection, self._files)
             add_published_ids(connection, self._ids)
             add_late(connection, late)
+            add_removals(connection, [*self.removed.values()])
         except sa.exc.IntegrityError as error:
             raise EngineError(
                 "XSCL_BATCH",
@@ -211,13 +248,14 @@ class Publisher:
 
     # -- one level ---------------------------------------------------------------------------------------------
 
-    def _new(self, waiting: Sequence[tuple[QueryInfo, StoredMatch]]) -> list[Output]:
+    def _new(self, waiting: Sequence[tuple[QueryInfo, Told]]) -> list[Output]:
         """Return the matches whose ids are not taken in their channels, in the order of places, channels and ids."""
-        docids = {docid for _, match in waiting for docid in match.docids}
-        columns = ["docid", "channel", "id", "ts", "received"]
+        docids = {docid for _, told in waiting for docid in told.match.docids}
+        columns = ["docid", "channel", "id", "ts", "start", "received"]
         members = {row["docid"]: row for row in events_of(self._home, docids, columns, self._tables).to_pylist()}
         found: dict[tuple[str, str], Output] = {}
-        for info, match in waiting:
+        for info, told in waiting:
+            match = told.match
             if not all(docid in members for docid in match.docids):
                 continue  # an event that came older than its channel holds may be gone; the match is not listed either
             rows = [members[docid] for docid in match.docids]
@@ -225,15 +263,21 @@ class Publisher:
                 continue
             id_ = match_id(info.digest, [(row["channel"], row["id"]) for row in rows], match.nodes)
             last = max(match.docids, key=place_of)
+            place = place_of(last) if told.place is None else told.place
             came = max(
-                self._first, info.docid_from, *(self._came.get(docid, place_of(docid)) for docid in match.docids)
+                self._first, info.docid_from, place, *(self._came.get(docid, place_of(docid)) for docid in match.docids)
             )
-            output = Output(
-                id_, info, match, place_of(last), came, max(row["ts"] for row in rows), members[last]["received"]
-            )
+            ts = max(row["ts"] for row in rows) + match.later
+            is_settled = info.level == _STRONG or rows[0]["channel"] == ANSWERS
+            # Nothing is taken back from a dropped query.
+            end = told.end if told.end is not None and told.end < info.docid_until else None
+            start = None
+            if self._publication(info).spanning:
+                start = min(row["ts"] if row["start"] is None else row["start"] for row in rows)
+            output = Output(id_, info, match, place, came, ts, members[last]["received"], is_settled, end, start)
             found[output.channel, id_] = output
         with self._home.catalog.read() as connection:
-            taken = _taken(connection, found)
+            taken = published_numbers(connection, found)
             for key, docid in taken.items():
                 if place_of(docid) != found[key].place and _has_gone(connection, docid):
                     self.rejected.append(found[key].reused())
@@ -257,7 +301,10 @@ class Publisher:
                     continue
                 docid = self._number(output.place)
                 self._came[docid] = output.came
-                events.append(PublishedEvent(docid, output, content))
+                if output.end is not None:
+                    self.removed[docid] = Removed(docid, output.end, output.channel, output.id, None)
+                columns = None if isinstance(content, str) else self._channel(output.channel).schema
+                events.append(PublishedEvent(docid, output, content, columns))
         made = []
         for event, lateness in judged(self._home, self._span, events, self._tables):
             if lateness.again:
@@ -267,8 +314,13 @@ class Publisher:
             made.append(replace(event, late=lateness.late, behind=lateness.behind))
         return sorted(made, key=lambda event: event.docid)
 
-    def _documents(self, outputs: Sequence[Output]) -> list[str | XsclError]:
-        """Make the output documents as they are stored, or say why they are refused."""
+    def _publication(self, info: QueryInfo) -> Publication:
+        if info.query not in self._publications:
+            self._publications[info.query] = publication_of(info)
+        return self._publications[info.query]
+
+    def _documents(self, outputs: Sequence[Output]) -> list[Content | XsclError]:
+        """Make the output documents and rows as they are stored, or say why they are refused."""
         docids = {docid for output in outputs for docid in output.match.docids}
         columns = ["docid", "channel", "content", "cells"]
         documents = {
@@ -278,25 +330,12 @@ class Publisher:
         for output in outputs:
             if output.query.query not in self._selections:
                 self._selections[output.query.query] = selection_of(output.query)
-        kinds = {output.channel: self._channel(output.channel).kind for output in outputs}
-        return in_fresh_dictionary(output_documents, outputs, self._selections, documents, kinds)
+                self._publication(output.query)
+        channels = {output.channel: self._channel(output.channel) for output in outputs}
+        return in_fresh_dictionary(output_documents, outputs, self._selections, self._publications, documents, channels)
 
     def _channel(self, name: str) -> ChannelInfo:
         return self._span.clocks.channels.get(name) or ChannelInfo.new(name)
-
-
-def _taken(connection: Connection, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    """Read the docids of events with these (channel, id)."""
-    wanted: dict[str, list[str]] = {}
-    for channel, id_ in keys:
-        wanted.setdefault(channel, []).append(id_)
-    taken: dict[tuple[str, str], int] = {}
-    for channel, ids in wanted.items():
-        for part in in_parts(ids):
-            mine = EVENT_IDS.c.channel == channel, EVENT_IDS.c.id.in_(part)
-            rows = connection.execute(sa.select(EVENT_IDS.c.id, EVENT_IDS.c.docid).where(*mine))
-            taken.update(((channel, row.id), row.docid) for row in rows)
-    return taken
 
 
 def _has_gone(connection: Connection, docid: int) -> bool:

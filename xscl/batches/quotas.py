@@ -26,7 +26,9 @@ from xscl.catalog.queries import suspend_query
 from xscl.catalog.quotas import Quotas, read_quotas
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import NEVER, QUERIES, in_parts
+from xscl.language.facts import is_sub_query
 from xscl.planning.planner import PlannedGroup, Value
+from xscl.registry.query_list import reads
 from xscl.store.results import NO_DOC, Combinations, Results
 
 __all__ = ["BindingCount", "PairCount", "Suspension", "Usage", "sight_cuts", "suspend_queries"]
@@ -193,12 +195,26 @@ def suspend_queries(connection: Connection, usage: Usage, batch: int, last: int)
     is_off = quotas.bindings is None and quotas.pairs is None
     if is_off or last <= read_repeated(connection):
         return []
-    found = []
+    found, ended = list[Suspension](), set[int]()
     for info, parts in _exceeding(connection, quotas, usage, last):
         reason = f"{' and '.join(parts)} in batch {batch}"
-        suspend_query(connection, info.query, last + 1, reason)
-        found.append(Suspension(info.name, info.owner, last + 1, reason))
-    return found
+        for query, name, owner in ((info.query, info.name, info.owner), *_around(connection, info.name)):
+            if query not in ended:
+                ended.add(query)
+                suspend_query(connection, query, last + 1, reason)
+                found.append(Suspension(name, owner, last + 1, reason))
+    # A query in parentheses is a part of those around it, which tell of it.
+    return [each for each in found if not is_sub_query(each.query)]
+
+
+def _around(connection: Connection, name: str) -> Iterator[tuple[int, str, str]]:
+    """Yield number, name and owner of the live queries that have a sub-query: they would wait for it in silence."""
+    if is_sub_query(name):
+        mine = QUERIES.c.docid_until == NEVER, reads(connection, name)
+        columns = QUERIES.c.query, QUERIES.c.qid, QUERIES.c.owner
+        for row in connection.execute(sa.select(*columns).where(*mine)).all():
+            yield row.query, row.qid, row.owner
+            yield from _around(connection, row.qid)
 
 
 class _Subscriber(NamedTuple):
@@ -245,15 +261,19 @@ def _live(
     live = QUERIES.c.docid_until == NEVER, QUERIES.c.docid_from <= last
     columns = QUERIES.c.query, QUERIES.c.qid, QUERIES.c.owner, QUERIES.c.gid, QUERIES.c.sees_from
     asked = {gid for gid in groups if gid > 0}
-    # Queries about absence have the groups that find what they ask.
+    alone = [-gid for gid in groups if gid < 0]
+    # Queries that are made of parts have the groups of these, and their own answers, some of which only they have.
     parts: dict[int, list[int]] = {}
     for part, gids in asking_of(connection, asked).items():
         for gid in gids:
             parts.setdefault(gid, []).append(part)
-    for some in in_parts(sorted(asked | parts.keys())):
-        for row in connection.execute(sa.select(*columns).where(QUERIES.c.gid.in_(some), *live)):
+    wanted = [QUERIES.c.gid.in_(some) for some in in_parts(sorted(asked | parts.keys()))]
+    wanted += [QUERIES.c.query.in_(some) for some in in_parts(sorted(alone))]
+    for mine in wanted:
+        for row in connection.execute(sa.select(*columns).where(mine, *live)):
             if row.query not in numbers:
-                of = tuple(parts.get(row.gid, (row.gid,)))
+                numbers.add(row.query)
+                of = (*parts.get(row.gid, ()), row.gid, -row.query)
                 yield _Subscriber(row.query, row.qid, row.owner, of, row.sees_from)
     for info in filled:
         if info.live:

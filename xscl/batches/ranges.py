@@ -81,6 +81,8 @@ class BatchRange:
     """File with answers about absence that are not certain yet."""
     windows: str | None
     """File with matches that windows are over which are not answered yet."""
+    steps: str | None
+    """File with matches that steps go on from."""
     answered: tuple[StateFile, ...]
     """Files with answers about absence that nothing makes final, the oldest one first."""
     replayed: frozenset[int]
@@ -174,6 +176,7 @@ def _next_batch(
             pending=next((file.path for file in files_of_kind(connection, "pending")), None),
             answered=tuple(files_of_kind(connection, "answered")),
             windows=next((file.path for file in files_of_kind(connection, "windows")), None),
+            steps=next((file.path for file in files_of_kind(connection, "steps")), None),
             replayed=replayed,
         )
 

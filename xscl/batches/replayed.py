@@ -22,7 +22,7 @@ from xscl.catalog.groups import read_parts_of
 from xscl.catalog.retractions import Retracted, read_retractions
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
-from xscl.store.results import NO_DOC, Results
+from xscl.store.results import NO_DOC, Results, files_with
 from xscl.templates.absence import Round
 from xscl.templates.columns import Int64s
 from xscl.templates.results import batch_of
@@ -66,7 +66,8 @@ def replayed_matches(home: Home, span: BatchRange, files: Sequence[Path | str], 
         readers = Readers(connection, groups, oldest, span.last)
         gone = list(read_retractions(connection, [*groups, *alone]))
     found = _Found()
-    for some in (*(home.results([path]) for path in paths), files):
+    members = np.unique([docid for each in docs for docid in each])
+    for some in (*(files_with(home.results([path]), members) for path in paths), files):
         _read(found, Results(some), asked, {*groups, *alone}, docs, partial(_times, home))
     touched = {(row["gid"], row["key"]): row["other"] for row in lone.to_pylist()}
     return list(_taken_back(found, touched, alone, readers, _last_gone(gone), span.first))

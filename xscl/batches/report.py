@@ -75,7 +75,7 @@ def report_of(
 ) -> BatchReport:
     """Make the report; ``commit_s`` goes up to now, which is nearly the whole.
 
-    ``told`` counts the rows of the results of windows.
+    ``told`` counts the rows of the results of windows and steps.
     """
     span, works = batch.span, batch.works
     counts = sum((work.counts for work in works), Counter[str]()) + absences.counts + told

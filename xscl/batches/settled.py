@@ -16,6 +16,7 @@ import pyarrow.dataset as ds
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.docids import place_of
 from xscl.batches.ranges import BatchRange
+from xscl.catalog.queries import Feed
 from xscl.catalog.records import ChannelInfo
 from xscl.store.parquet import checked_dataset
 from xscl.templates.absence import NEVER, Settled
@@ -39,25 +40,53 @@ def settled_times(
             With the distance -1 the time that the clock shows is settled, too.
         published: documents that the batch published.
     """
-    readers = {behind: _Reader(span, published, behind) for _, behind in asked}
+    readers = _Readers(span, published)
     return {(name, behind): readers[behind].settled(name) for name, behind in asked}
 
 
-class _Reader:
-    def __init__(self, span: BatchRange, published: Sequence[pa.Table], behind: int | None) -> None:
+class _Readers(dict[int | None, "_Reader"]):
+    """Readers by the distance that they ask for."""
+
+    def __init__(self, span: BatchRange, published: Sequence[pa.Table]) -> None:
+        super().__init__()
         self.span = span
-        self.behind = behind
         self.published = published
-        self.clocks = span.clocks.clocks()
-        self._known: dict[str, Settled] = {}
+        self.asking: set[str] = set()
+        """Channels that are being asked for."""
         self._events: pa.Table | None = None
+
+    def __missing__(self, behind: int | None) -> _Reader:
+        return self.setdefault(behind, _Reader(self, behind))
+
+    def taken_in(self) -> pa.Table:
+        """Return the events of the batch by their places."""
+        if self._events is None:
+            first, last = self.span.first, self.span.last
+            wanted = (ds.field("docid") >= first) & (ds.field("docid") <= last)
+            columns = ["docid", "channel", "ts"]
+            table = checked_dataset(self.span.paths, EVENT_SCHEMA).to_table(columns=columns, filter=wanted)
+            self._events = table.sort_by("docid")
+        return self._events
+
+
+class _Reader:
+    def __init__(self, readers: _Readers, behind: int | None) -> None:
+        self.readers = readers
+        self.span = readers.span
+        self.behind = behind
+        self.published = readers.published
+        self.clocks = self.span.clocks.clocks()
+        self._known: dict[str, Settled] = {}
 
     def settled(self, name: str) -> Settled:
         """Return how far a channel's times are settled."""
-        if name not in self._known:
+        if name in self.readers.asking:
             # What feeds itself is never settled; queries that live at one place never do.
-            self._known[name] = _constant(NEVER)
+            return _constant(NEVER)
+        if name not in self._known:
+            self.readers.asking.add(name)
             self._known[name] = self._settled(name)
+            self.readers.asking.remove(name)
         return self._known[name]
 
     def _settled(self, name: str) -> Settled:
@@ -74,15 +103,32 @@ class _Reader:
         parts = []
         for first in sorted(cut for cut in cuts if cut <= self.span.last):
             live = [feed for feed in feeds if feed.since <= first < feed.until]
-            fed = [self.settled(source) for feed in live for source in sorted(feed.sources)]
-            parts.append((first, beaten if not live else _least(fed) if first < end else own))
+            if live and first >= end:
+                # What waits until times are settled is older than what a clock shows.
+                live = [feed for feed in live if feed.is_final]
+                parts.append((first, _least([own, *self._fed(live)])))
+            else:
+                parts.append((first, _least([*self._fed(live)]) if live else beaten))
         return _joined(parts)
+
+    def _fed(self, feeds: Collection[Feed]) -> Iterator[Settled]:
+        """Yield how far the times of the answers of queries are settled, or what stands for their clock has come."""
+        for feed in feeds:
+            for source in sorted(feed.sources):
+                if self.behind is None:
+                    yield self.settled(source)
+                elif feed.is_final:
+                    yield _moved(self.readers[None].settled(source), max(self.behind, 0))
+                elif feed.blocking:
+                    yield self.readers[max(self.behind, 0) + feed.blocking].settled(source)
+                else:
+                    yield self.settled(source)
 
     def _first_event(self, name: str) -> int:
         """Return the place of a channel's first event that was taken in; a place behind the batch: it has none."""
         if name not in self.span.channels:
             return self.span.last + 1
-        events = self._taken_in()
+        events = self.readers.taken_in()
         mine = pc.equal(events.column("channel"), name)
         return min(events.column("docid").filter(mine).to_pylist(), default=self.span.last + 1)
 
@@ -126,7 +172,7 @@ class _Reader:
             yield places, mine.column("ts").to_numpy()
         if not self.span.channels:
             return
-        events = self._taken_in()
+        events = self.readers.taken_in()
         places, times = events.column("docid").to_numpy(), events.column("ts").to_numpy()
         sharing = [each.name for each in self.span.clocks.channels.values() if each.clock == channel.clock]
         mine = pc.is_in(events.column("channel"), pa.array(sharing, pa.string())).to_numpy()
@@ -134,19 +180,15 @@ class _Reader:
         if channel.idle is not None:
             yield places, times - channel.idle
 
-    def _taken_in(self) -> pa.Table:
-        """Return the events of the batch by their places."""
-        if self._events is None:
-            first, last = self.span.first, self.span.last
-            wanted = (ds.field("docid") >= first) & (ds.field("docid") <= last)
-            columns = ["docid", "channel", "ts"]
-            table = checked_dataset(self.span.paths, EVENT_SCHEMA).to_table(columns=columns, filter=wanted)
-            self._events = table.sort_by("docid")
-        return self._events
-
 
 def _constant(time: int) -> Settled:
     return Settled(time, np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def _moved(found: Settled, by: int) -> Settled:
+    """Return times that are earlier by something."""
+    times = np.where(found.times > NEVER, found.times - by, NEVER)
+    return Settled(found.before - by if found.before > NEVER else NEVER, found.places, times)
 
 
 def _step(place: int, time: int) -> _Steps:

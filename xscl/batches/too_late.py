@@ -18,7 +18,7 @@ from xscl.base.docids import place_of
 from xscl.batches.attempt import Attempt
 from xscl.catalog.channels import read_streams
 from xscl.catalog.memberships import resolve_stream
-from xscl.catalog.queries import read_remembering
+from xscl.catalog.queries import least_memory, read_remembering
 from xscl.store.parquet import checked_dataset
 from xscl.templates.columns import Int64s
 
@@ -31,13 +31,14 @@ def count_too_late(batch: Attempt) -> tuple[dict[int, int], int]:
     """Return the number of events too late for each query that has any, by its number, and that of all these events."""
     span = batch.span
     with batch.home.catalog.read() as connection:
-        queries = read_remembering(connection, span.first, span.last)
-        streams = read_streams(connection) if queries else {}
-    if not queries:
+        least = least_memory(connection)
+    if least is None:
         return {}, 0
-    events = pa.concat_tables(_behind(batch, min(query.memory for query in queries))).sort_by("docid")
+    events = pa.concat_tables(_behind(batch, least)).sort_by("docid")
     if not events.num_rows:
         return {}, 0
+    with batch.home.catalog.read() as connection:
+        queries, streams = read_remembering(connection, span.first, span.last), read_streams(connection)
     places, behind = place_of(events.column("docid").to_numpy()), events.column("behind").to_numpy()
     order = np.argsort(places, kind="stable")
     found: dict[int, int] = {}

@@ -67,7 +67,7 @@ def _wanted(home: Home, connection: Connection) -> Collection[str] | None:
         wanted.update(pc.unique(state.reach.column("channel")).to_pylist())
     for file in (*files_of_kind(connection, "pending"), *files_of_kind(connection, "answered")):
         wanted.update(channels_waited_for(home.root / file.path))
-    for file in files_of_kind(connection, "windows"):
+    for file in (*files_of_kind(connection, "windows"), *files_of_kind(connection, "steps")):
         wanted.update(read_waits(home.root / file.path))
     feeders, new = read_feeders(connection), list(wanted)
     while new:

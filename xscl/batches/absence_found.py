@@ -1,0 +1,111 @@
+"""Matches of parts as the levels of a batch have found them: pending rows, and bindings with what forbids them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from xscl.base.docids import place_of
+from xscl.base.types import LAST_TIME
+from xscl.batches.attempt import Attempt
+from xscl.batches.bindings import Bindings, bindings, keys_of, kills_of, remembered, unasked_matches
+from xscl.catalog.groups import unasked_parts
+from xscl.catalog.tables import NOTHING_FORBIDDEN
+from xscl.language.absence import LATEST, cut_offset
+from xscl.store.event_files import events_of
+from xscl.store.results import NO_DOC, Results
+from xscl.templates.absence import PENDING_SCHEMA
+from xscl.templates.columns import Int64s, rising
+
+__all__ = ["found_rows", "unasked"]
+
+_TIMES = "docid", "ts", "late", "behind"
+
+
+def found_rows(batch: Attempt, results: Results, parts: Sequence[Any]) -> tuple[list[pa.Table], list[pa.Table]]:
+    """Return new pending rows, and bindings with forbidden documents, of what the levels have found.
+
+    ``parts`` are rows of the table of parts, of all groups that have found something.
+    """
+    asked = [row for row in parts if row.ends != NOTHING_FORBIDDEN]
+    if not asked:
+        return [], []
+    meanings = results.meanings({row.part for row in asked})
+    combinations = results.combinations()
+    combinations = combinations.where(meanings.have(combinations))
+    times = _times(batch, combinations.docs)
+    # Late documents serve queries of one block, but absence is a question of order.
+    late = times["docid"][times["late"]]
+    combinations = combinations.where(~np.isin(combinations.docs[:, 0], late))
+    wanted, killed = [], []
+    for each in bindings(combinations, meanings, asked):
+        part = remembered(each, times["docid"], times["behind"])
+        if part.ends is None:
+            killed.append(kills_of(part))
+        else:
+            wanted.append(_pending(part, json.loads(part.ends), times))
+    return wanted, killed
+
+
+def unasked(batch: Attempt, results: Results) -> int:
+    """Count the matches that only parts of groups have, and that no query asks for."""
+    groups = rising(results.class_groups()[2]).tolist()
+    with batch.home.catalog.read() as connection:
+        unasked = unasked_parts(connection, groups)
+    if not unasked:
+        return 0
+    meanings, found = results.meanings(unasked), results.combinations()
+    return unasked_matches(found.where(meanings.have(found)), meanings, unasked)
+
+
+def _times(batch: Attempt, docs: Int64s) -> dict[str, npt.NDArray[Any]]:
+    """Return the documents of some combinations, ascending, their times, and whether they are late."""
+    tables = () if batch.publisher is None else batch.publisher.tables
+    events = events_of(batch.home, np.unique(docs[docs != NO_DOC]), list(_TIMES), tables).sort_by("docid")
+    found = {name: events.column(name).to_numpy() for name in _TIMES}
+    again = np.isin(found["docid"], np.array(sorted(batch.span.replayed), np.int64))
+    # Late events have partners by a replay alone, which takes them as if in time.
+    return {**found, "late": found["late"] & ~again, "behind": np.where(found["late"], 0, found["behind"])}
+
+
+def _pending(part: Bindings, ends_of: Any, times: Mapping[str, npt.NDArray[Any]]) -> pa.Table:
+    docs, count = part.docs, len(part.docs)
+    ts = times["ts"][np.searchsorted(times["docid"], docs)]
+    newest = ts.max(axis=1)
+    ends = np.stack(
+        [
+            np.minimum.reduce(
+                [(newest if block == LATEST else ts[:, block]) + cut_offset(offset) for block, offset in of]
+            )
+            for _, of in ends_of
+        ],
+        axis=1,
+    )
+    ends = np.minimum(ends, LAST_TIME)  # nothing comes behind it
+    when = np.maximum(newest, ends.max(axis=1))
+    columns = {
+        "gid": part.groups,
+        "members": keys_of(docs, docs[:, :0]),
+        "key": keys_of(docs, part.nodes),
+        "docs": _lists(docs),
+        "nodes": _lists(part.nodes[:, : docs.shape[1] + part.shown]).cast(pa.list_(pa.int32())),
+        "witness": part.witness,
+        "ts": when,
+        "later": when - newest,
+        "came": place_of(docs).max(axis=1),
+        "waits": pa.repeat(json.dumps([[channel for channel, _ in ends_of], part.blocking, part.memory]), count),
+        "ends": _lists(ends),
+        "killed": np.full(count, -1),
+        "answered": np.full(count, -1),
+    }
+    return pa.table(columns, schema=PENDING_SCHEMA)
+
+
+def _lists(rows: Int64s) -> pa.Array:
+    offsets = pa.array(np.arange(len(rows) + 1, dtype=np.int32) * rows.shape[1])
+    return pa.ListArray.from_arrays(offsets, pa.array(rows.reshape(-1)))

@@ -1,0 +1,280 @@
+"""Answers of steps: what is decided becomes matches of the events, or of documents of their own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from xscl.base.docids import place_of
+from xscl.base.errors import XsclError
+from xscl.base.failpoints import step
+from xscl.base.safe_xml import in_fresh_dictionary
+from xscl.base.values import digest_text
+from xscl.batches.attempt import Attempt
+from xscl.batches.published_documents import Made
+from xscl.batches.refusals import Rejection
+from xscl.batches.step_documents import step_documents
+from xscl.batches.step_files import Member
+from xscl.batches.step_matches import answer_nodes
+from xscl.batches.step_rows import Layout, Rows
+from xscl.batches.step_sharing import Sharing
+from xscl.catalog.windows import Reader
+from xscl.language.facts import ANSWERS
+from xscl.language.step_terms import StepsDefinition
+from xscl.store.event_files import events_of
+from xscl.store.parquet import data_files
+from xscl.store.results import NO_DOC, StoredMatch, stored_matches
+from xscl.templates.columns import Bools, Int64s, numbered_rows
+from xscl.templates.results import STEPS_LEVEL, Admitted, ClassRow, ResultColumns, origin_of
+
+__all__ = ["Decided", "Teller"]
+
+_Groups = tuple[int, ...]
+"""Groups that have a match, and numbers of single queries below 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Rows that the steps of some queries have decided."""
+
+    definition: StepsDefinition
+    layout: Layout
+    members: Sequence[Member]
+    sharing: Sharing
+    rows: Rows
+    keys: Mapping[int, str]
+    """Digest of each group's text."""
+
+
+class _Readers(NamedTuple):
+    """Queries of the groups of a step, by columns."""
+
+    number: Int64s
+    gid: Int64s
+    member: Int64s
+    since: Int64s
+    until: Int64s
+
+
+@dataclass
+class Teller:
+    """Writes what steps have decided in one batch."""
+
+    batch: Attempt
+    readers: Mapping[int, Sequence[Reader]]
+    """Queries by their groups."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Rows of the results."""
+    told: int = 0
+    """Files that were written."""
+
+    def tell(self, decided: Sequence[Decided]) -> None:
+        """Make matches of rows, each once for all queries that have it."""
+        plain = [each for each in decided if len(each.rows) and not each.definition.has_values]
+        if plain:
+            self._write(plain)
+        made = [each for each in decided if len(each.rows) and each.definition.has_values]
+        if made:
+            self._make(made)
+
+    def _readers(self, one: Decided) -> _Readers:
+        place = {member: at for at, member in enumerate(one.members)}
+        found = [
+            (reader.number, gid, place.get((gid, reader.since), -1), reader.since, reader.until)
+            for gid in sorted({gid for gid, _ in one.members})
+            for reader in self.readers[gid]
+        ]
+        return _Readers(*np.array(found, dtype=np.int64).reshape(-1, 5).T)
+
+    def _having(self, one: Decided) -> tuple[_Readers, list[tuple[Bools, Bools]], Int64s]:
+        """Tell which queries have rows, and which see all their members; rows are alike between places that matter.
+
+        Returns:
+            The queries; for each kind of rows which of them have these, and which see the members; and the kind of
+            each row.
+        """
+        readers, rows = self._readers(one), one.rows
+        places = place_of(rows.docs)
+        since, until = np.unique(readers.since), np.unique(readers.until)
+        least, most = places.min(axis=1), places.max(axis=1)
+        ends = np.searchsorted(until, rows.place, "right"), np.searchsorted(until, most, "right")
+        alike = [rows.base, *ends, np.searchsorted(since, least, "left"), *rows.box.T]
+        kinds, which = numbered_rows(alike)
+        found = []
+        for at in kinds.tolist():
+            there = np.zeros(len(one.members), dtype=np.bool_)
+            there[one.sharing.sets.members(int(rows.base[at]), rows.box[at])] = True
+            having = there[readers.member] & (readers.member >= 0)
+            having &= (readers.since < rows.place[at]) & (rows.place[at] < readers.until)
+            found.append((having, (readers.since < least[at]) & (most[at] < readers.until)))
+        return readers, found, which
+
+    # -- matches of the events ---------------------------------------------------------------------------------
+
+    def _write(self, decided: Sequence[Decided]) -> None:
+        """Write rows that are matches of the events."""
+        out = self._results()
+        matches: list[tuple[int, StoredMatch]] = []
+        for one in decided:
+            readers, kinds, which = self._having(one)
+            nodes = answer_nodes(one.definition, one.layout, one.rows)
+            row, groups, which = _once(one.rows, nodes, [_groups(readers, *kind) for kind in kinds], which, readers)
+            if not len(row):
+                continue
+            first, number = numbered_rows([which, *nodes[row].T])
+            classes = [
+                out.add_class([ClassRow("match", 0, nodes[row[each]].tolist(), (), _admitted(groups[which[each]]))])
+                for each in first.tolist()
+            ]
+            out.add_combinations(one.rows.docs[row], np.array(classes, dtype=np.int32)[number])
+            matches += self._published_of(one.rows, nodes, row, groups, which)
+        self._written(out)
+        if self.batch.publisher is not None and matches:
+            matches.sort(key=lambda each: (each[0], each[1].docids, each[1].nodes))
+            self.batch.publisher.found([match for _, match in matches], [place for place, _ in matches])
+
+    def _published_of(
+        self, rows: Rows, nodes: Int64s, row: Int64s, groups: Sequence[_Groups], which: Int64s
+    ) -> Iterator[tuple[int, StoredMatch]]:
+        """Yield the matches of groups that publish, with their places."""
+        publishing = frozenset() if self.batch.publisher is None else self.batch.publisher.groups
+        wanted = np.array([not publishing.isdisjoint(each) for each in groups], dtype=np.bool_)
+        for at in np.flatnonzero(wanted[which]).tolist():
+            members, selected = tuple(rows.docs[row[at]].tolist()), tuple(nodes[row[at]].tolist())
+            whose = frozenset(groups[which[at]])
+            yield (
+                int(rows.place[row[at]]),
+                StoredMatch(members, selected, (), whose, None, 0, self.batch.span.batch),
+            )
+
+    def _results(self) -> ResultColumns:
+        self.told += 1
+        folder = self.batch.home.root / self.batch.results / f"steps-{self.told}"
+        return ResultColumns(origin_of(self.batch.span.batch, STEPS_LEVEL, self.told), folder)
+
+    def _written(self, out: ResultColumns) -> Path | None:
+        folder = out.write()
+        step("batch.stepped")
+        self.counts.update(out.counts)
+        return folder
+
+    # -- documents ---------------------------------------------------------------------------------------------
+
+    def _make(self, decided: Sequence[Decided]) -> None:
+        """Make documents of rows that tell what FOLDs keep, and matches of these."""
+        publisher = self.batch.publisher
+        assert publisher is not None
+        kept: dict[str, Made] = {}
+        whose: dict[str, set[int]] = {}
+        for one in decided:
+            readers, kinds, which = self._having(one)
+            numbers = [readers.number[having] for having, _ in kinds]
+            gids = [readers.gid[having] for having, _ in kinds]
+            rows = [at for at, kind in enumerate(which.tolist()) if len(numbers[kind])]
+            nodes = answer_nodes(one.definition, one.layout, one.rows)
+            for at, document, when in self._documents(one, rows):
+                mine, place, ts = which[at], int(one.rows.place[at]), int(one.rows.ts[at])
+                docs = tuple(one.rows.docs[at].tolist())
+                if isinstance(document, XsclError):
+                    names = {each.number: each.name for gid in set(gids[mine].tolist()) for each in self.readers[gid]}
+                    told = sorted(numbers[mine].tolist())
+                    publisher.rejected += [_refused(names[number], docs, ts, document) for number in told]
+                    continue
+                meant = repr(docs), repr(tuple(nodes[at].tolist())), document
+                ids = {gid: digest_text(one.keys[gid], *meant) for gid in set(gids[mine].tolist())}
+                for id_ in ids.values():
+                    made = Made(ANSWERS, id_, place, ts, when, document, int(one.rows.start[at]))
+                    kept[id_] = min(kept.get(id_, made), made, key=lambda each: each.place)
+                for gid, number in zip(gids[mine].tolist(), numbers[mine].tolist(), strict=True):
+                    whose.setdefault(ids[gid], set()).add(-number)
+        if kept:
+            self._write_made(kept, whose)
+
+    def _documents(self, one: Decided, rows: Sequence[int]) -> Iterator[tuple[int, str | XsclError, int]]:
+        """Yield rows with their documents, and when their events came."""
+        made = in_fresh_dictionary(step_documents, [(one.definition, one.layout, one.rows, at) for at in rows])
+        docs = one.rows.docs[np.array(rows, dtype=np.int64)]
+        events = events_of(self.batch.home, np.unique(docs), ["docid", "received"], self._published)
+        known = dict(zip(*(column.to_pylist() for column in events.columns), strict=True))
+        for at, document, of in zip(rows, made, docs.tolist(), strict=True):
+            yield at, document, max(known.get(doc, 0) for doc in of)
+
+    @property
+    def _published(self) -> Sequence[pa.Table]:
+        return () if self.batch.publisher is None else self.batch.publisher.tables
+
+    def _write_made(self, kept: Mapping[str, Made], whose: Mapping[str, set[int]]) -> None:
+        """Write documents and the matches of these."""
+        publisher = self.batch.publisher
+        assert publisher is not None
+        order = sorted(kept.values(), key=lambda one: (one.place, one.ts, one.id))
+        numbers = publisher.make(order)
+        out = self._results()
+        classes: dict[_Groups, int] = {}
+        for one in order:
+            groups = tuple(sorted(whose[one.id]))
+            if groups not in classes:
+                classes[groups] = out.add_class([ClassRow("match", 0, (0,), (), _admitted(groups))])
+        which = np.array([classes[tuple(sorted(whose[one.id]))] for one in order], dtype=np.int32)
+        out.add_pairs(np.array(numbers, dtype=np.int64), np.full(len(numbers), NO_DOC), which)
+        folder = self._written(out)
+        if folder is not None:
+            publisher.found(stored_matches(data_files(folder), publisher.groups))
+
+
+def _groups(readers: _Readers, having: Bools, plain: Bools) -> _Groups:
+    """Return who has rows: a group stands for all its queries that see the members, or these are named."""
+    alone = np.isin(readers.gid, readers.gid[having != plain])
+    groups = np.unique(readers.gid[having & ~alone]).tolist()
+    return (*np.sort(-readers.number[having & alone]).tolist(), *groups)
+
+
+def _once(
+    rows: Rows, nodes: Int64s, groups: list[_Groups], which: Int64s, readers: _Readers
+) -> tuple[Int64s, list[_Groups], Int64s]:
+    """Return each match once, in order: its row, who may have it, and which of these do.
+
+    A match that is decided in several ways is that of the first, for all who have any.
+    """
+    there = np.flatnonzero(np.array([bool(each) for each in groups], dtype=np.bool_)[which])
+    same = numbered_rows([*rows.docs[there].T, *nodes[there].T])[1]
+    order = np.lexsort((which[there], same, rows.place[there]))
+    there, same = there[order], same[order]
+    first = np.unique(same, return_index=True)[1]
+    kinds = which[there]
+    if len(first) < len(same):
+        groups, kinds = _united(groups, kinds, same, readers)
+    first.sort()
+    return there[first], groups, kinds[first]
+
+
+def _united(groups: Sequence[_Groups], kinds: Int64s, same: Int64s, readers: _Readers) -> tuple[list[_Groups], Int64s]:
+    """Return who has any of the rows that are the same match."""
+    every, found = list(groups), kinds.copy()
+    gid_of = dict(zip(readers.number.tolist(), readers.gid.tolist(), strict=True))
+    known: dict[tuple[int, ...], int] = {}
+    order = np.argsort(same, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(same[order])) + 1):
+        if len(rows) > 1:
+            key = tuple(sorted(set(kinds[rows].tolist())))
+            if len(key) > 1 and key not in known:
+                having = {one for kind in key for one in groups[kind]}
+                known[key] = len(every)
+                every.append(tuple(sorted(one for one in having if one > 0 or gid_of[-one] not in having)))
+            found[rows] = known[key] if len(key) > 1 else key[0]
+    return every, found
+
+
+def _admitted(groups: _Groups) -> Admitted:
+    return Admitted(groups, (1,) * len(groups))
+
+
+def _refused(name: str, docs: tuple[int, ...], ts: int, error: XsclError) -> Rejection:
+    """Tell why an answer is no document."""
+    return Rejection(name, ANSWERS, repr(docs), ts, error.condition, error.message, f"query {name}")

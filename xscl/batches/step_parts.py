@@ -1,0 +1,166 @@
+"""Matches of parts that a batch has found, as rows of the steps over them, with the queries that have each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from xscl.batches.aggregate_rows import Found, in_order, members_of, rows_of
+from xscl.batches.attempt import Attempt
+from xscl.batches.bindings import groups_of, of_meanings
+from xscl.batches.step_matches import part_rows
+from xscl.batches.step_rows import Layout, Rows, joined_rows
+from xscl.language.step_terms import StepsDefinition
+from xscl.store.parquet import data_files
+from xscl.store.results import Results
+from xscl.templates.absence import Settled
+from xscl.templates.columns import Bools, Int64s, numbered_rows
+from xscl.templates.member_sets import MemberSets
+
+__all__ = ["PartMatches", "PartMembers"]
+
+
+@dataclass(frozen=True, slots=True)
+class PartMembers:
+    """Queries that share a step, as those that read one of its parts."""
+
+    of: Mapping[int, Int64s]
+    """Members by the group that finds the part's matches for them."""
+    since: Int64s
+    """Place after which each member sees events."""
+    sets: MemberSets
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Return the groups."""
+        return tuple(sorted(self.of))
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Outcome of one look at the results, for the parts that were asked for then."""
+
+    found: Sequence[tuple[Int64s, Int64s, Int64s]]
+    """Documents, nodes, and the number of the meaning of each match."""
+    meaning: Int64s
+    """Meanings and the groups that have them."""
+    group: Int64s
+    events: pa.Table
+
+    def having(self, groups: Collection[int]) -> Bools:
+        """Tell which of its meanings some groups have."""
+        count = max((int(meant.max(initial=-1)) for _, _, meant in self.found), default=-1) + 1
+        found = np.zeros(max(count, int(self.meaning.max(initial=-1)) + 1), dtype=np.bool_)
+        found[self.meaning[np.isin(self.group, np.array(sorted(groups), dtype=np.int64))]] = True
+        return found
+
+
+@dataclass
+class PartMatches:
+    """Matches of parts in one batch."""
+
+    batch: Attempt
+    known: set[int] = field(default_factory=set)
+    """Parts that were looked for."""
+    _looks: list[_Look] = field(default_factory=list)
+    _tables: dict[tuple[object, ...], list[tuple[pa.Table, Int64s, _Look]]] = field(default_factory=dict)
+    """Matches as rows with their meanings, by parts."""
+
+    def find(self, blocks: Mapping[int, Sequence[int]], published: Sequence[pa.Table]) -> None:
+        """Look for the matches of parts; ``blocks`` are those of their variables, ``published`` what a batch made."""
+        blocks = {part: of for part, of in blocks.items() if part not in self.known}
+        self.known.update(blocks)
+        folder = self.batch.home.root / self.batch.results
+        results = Results(data_files(folder) if folder.exists() else [])
+        meanings = results.meanings(blocks)
+        if not meanings:
+            return
+        found = [*of_meanings(results.combinations(meanings), meanings)]
+        if not found:
+            return
+        wanted = [0] * any(map(len, blocks.values()))
+        events = members_of(self.batch.home, [Found(docs, nodes, wanted) for docs, nodes, _ in found], published)
+        late = events.column("docid").to_numpy()[events.column("late").to_numpy()]
+        in_time = [~np.isin(docs, late).any(axis=1) for docs, _, _ in found]
+        kept = [
+            (docs[good], nodes[good], meant[good]) for (docs, nodes, meant), good in zip(found, in_time, strict=True)
+        ]
+        meaning, group = groups_of(meanings)
+        mine = np.isin(group, np.array(sorted(blocks), dtype=np.int64))
+        self._looks.append(_Look(kept, meaning[mine], group[mine], events))
+
+    def some(self, groups: Collection[int]) -> bool:
+        """Whether anything was found for some parts."""
+        parts = np.array(sorted(groups), dtype=np.int64)
+        return any(bool(np.isin(look.group, parts).any()) for look in self._looks)
+
+    def rows(
+        self,
+        definition: StepsDefinition,
+        layout: Layout,
+        number: int,
+        members: PartMembers,
+        settled: Sequence[Settled],
+    ) -> Rows:
+        """Return the matches of a part that are in time, with the members that have them."""
+        found = []
+        for table, meant, look in self._of(members.groups, definition.parts[number].blocks):
+            came = table.column("came").to_numpy()
+            # What comes behind the settled times is late, wherever batches are cut.
+            good = table.column("ts").to_numpy() >= np.minimum.reduce([each.at(came - 1) for each in settled])
+            rows = part_rows(definition, layout, number, table.filter(pa.array(good)), look.events)
+            rows.base = _bases(members, look, meant[good], rows.first)
+            found.append(rows.take(rows.base >= 0))
+        return _once(joined_rows(found), members.sets) if found else Rows.empty(layout)
+
+    def _of(self, groups: tuple[int, ...], blocks: Sequence[int]) -> list[tuple[pa.Table, Int64s, _Look]]:
+        """Return the matches of parts as tables, with their meanings."""
+        key = groups, tuple(blocks)
+        if key not in self._tables:
+            self._tables[key] = []
+            for look in self._looks:
+                having = look.having(groups)
+                for docs, nodes, meant in look.found:
+                    mine = having[meant]
+                    if mine.any():
+                        found = Found(docs[mine], nodes[mine], blocks)
+                        table = rows_of(0, found, look.events, self.batch.span.clocks.channels)
+                        table = table.set_column(table.schema.get_field_index("part"), "part", pa.array(meant[mine]))
+                        table = in_order(table)
+                        self._tables[key].append((table, table.column("part").to_numpy(), look))
+        return self._tables[key]
+
+
+def _bases(members: PartMembers, look: _Look, meant: Int64s, first: Int64s) -> Int64s:
+    """Return the sets of members that have some matches: those that see all their events; -1: nobody does."""
+    since = np.unique(members.since)
+    seen = np.searchsorted(since, first, "left")
+    ones, which = numbered_rows([meant, seen])
+    both = np.stack([meant[ones], seen[ones]], axis=1)
+    order = np.argsort(look.meaning, kind="stable")
+    ends = [np.searchsorted(look.meaning, both[:, 0], side, order) for side in ("left", "right")]
+    found = []
+    for (_, cell), low, high in zip(both.tolist(), *(each.tolist() for each in ends), strict=True):
+        groups = [members.of[gid] for gid in look.group[order[low:high]].tolist() if gid in members.of]
+        mine = np.unique(np.concatenate(groups)) if groups else np.zeros(0, dtype=np.int64)
+        if cell < len(since):
+            mine = mine[members.since[mine] < since[cell]]
+        found.append(members.sets.add(mine) if len(mine) else -1)
+    return np.array(found, dtype=np.int64)[which]
+
+
+def _once(rows: Rows, sets: MemberSets) -> Rows:
+    """Return each match once, with all members that have it; it may have been found for some of them by itself."""
+    if len(rows) < 2 or len(np.unique(rows.base)) < 2:
+        return rows
+    first, same = numbered_rows([*rows.docs.T, *rows.nodes.T])
+    if len(first) == len(same):
+        return rows
+    order = np.argsort(same, kind="stable")
+    row, base = sets.together(same[order], rows.base[order])
+    found = rows.take(first[row])
+    found.base = base
+    return found

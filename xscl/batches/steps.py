@@ -1,0 +1,273 @@
+"""Steps in a batch: matches of parts become rows, which NEXT and FOLD move on as far as times are settled.
+
+Queries with steps are made of parts, which are joined as all other queries are.  Answers (``step_answers``) are matches
+of the events themselves, or documents of their own where they tell values of a FOLD.  Rows that later events may need
+are kept.
+
+Queries whose steps have one shape (``step_shapes``) share a step, whatever the numbers of their conditions are and
+whatever their parts select.  Members of a step are groups of queries that were registered at the same place; others see
+other events.  Each row says which members have it, so it is moved once for all of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import sqlalchemy as sa
+
+from xscl.batches.aggregate_answers import Frontier
+from xscl.batches.attempt import Attempt
+from xscl.batches.refusals import Rejection
+from xscl.batches.settled import settled_times
+from xscl.batches.step_answers import Decided, Teller
+from xscl.batches.step_files import KeptRows, KeptSteps, Member, read_steps, state_of, write_steps
+from xscl.batches.step_meeting import TooMany
+from xscl.batches.step_parts import PartMatches, PartMembers
+from xscl.batches.step_rows import Layout, Rows, joined_rows, layout_of
+from xscl.batches.step_sharing import sharing_of
+from xscl.batches.step_tree import Tree
+from xscl.catalog.state_files import add_state_files, remove_state_files, retire_files
+from xscl.catalog.steps import Stepped, read_stepped
+from xscl.catalog.windows import Reader
+from xscl.language.step_shapes import step_id
+from xscl.language.step_terms import StepsDefinition
+from xscl.language.steps import known_shape
+from xscl.store.event_files import events_of
+from xscl.store.results import NO_DOC
+from xscl.store.state_files import StateFile
+from xscl.templates.absence import Settled
+from xscl.templates.columns import Int64s
+from xscl.templates.fold_rounds import MOST_INSTANCES, MOST_ROUNDS
+
+__all__ = ["Steps", "commit_steps"]
+
+_NEVER = -(1 << 62)
+_Times = Mapping[tuple[str, int | None], Settled]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A group of queries in a step."""
+
+    of: Stepped
+    numbers: tuple[Fraction, ...]
+    """Numbers of its conditions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A step that groups of queries share, in a batch."""
+
+    name: str
+    definition: StepsDefinition
+    """Its shape."""
+    layout: Layout
+    channels: tuple[tuple[str, ...], ...]
+    """Channels that each part reads."""
+    level: int
+    """Level of the batch behind which all its parts' matches are found."""
+    groups: dict[int, _Group] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> set[int]:
+        """Groups that find the matches of its parts."""
+        return {part for group in self.groups.values() for part in group.of.parts}
+
+
+@dataclass
+class Steps:
+    """Steps in one batch; nothing counts before ``commit_steps``."""
+
+    batch: Attempt
+    counts: Counter[str] = field(default_factory=Counter)
+    """Rows of its results."""
+    changed: bool = False
+    """Whether other rows are kept behind the batch than before."""
+    after: StateFile | None = None
+    """File of those."""
+    _steps: dict[str, _Step] = field(default_factory=dict)
+    _readers: dict[int, list[Reader]] = field(default_factory=dict)
+    _kept: KeptSteps = field(default_factory=KeptSteps)
+    _tables: dict[str, pa.Table] = field(default_factory=dict)
+    """Rows of the file, by step."""
+    _new: KeptSteps = field(default_factory=KeptSteps)
+    """Rows that are kept behind the batch."""
+    _places: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
+    """Places of the batch at which some times change."""
+    _known: dict[tuple[tuple[str, ...], int], Frontier] = field(default_factory=dict)
+    """Times up to which parts are settled, at these places, by channels and by the times before."""
+    _matches: PartMatches = field(init=False)
+    _teller: Teller = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._matches = PartMatches(self.batch)
+
+    def begin(self) -> None:
+        """Read what the batch begins with."""
+        span = self.batch.span
+        if not span.absences:
+            return
+        with self.batch.home.catalog.snapshot() as connection:
+            stepped, self._readers = read_stepped(connection, span.first, span.last)
+        self._teller = Teller(self.batch, self._readers, self.counts)
+        levels = () if span.publishing is None else span.publishing.levels
+        for each in stepped:
+            shape, numbers = known_shape(each.text, tuple(sorted(each.namespaces.items())))
+            name = step_id(shape, each.channels) + (f"_{each.gid}" if each.is_alone else "")
+            if name not in self._steps:
+                names = {channel for channels in each.channels for channel in channels}
+                level = max((number for number, of in enumerate(levels, 1) if of & names), default=0)
+                self._steps[name] = _Step(name, shape, layout_of(shape), each.channels, level)
+            self._steps[name].groups[each.gid] = _Group(each, numbers)
+        self._kept, self._tables = read_steps(None if span.steps is None else self.batch.home.root / span.steps)
+
+    def decide(self, level: int | None) -> None:
+        """Answer over matches that levels up to one have found; None: all that are left."""
+        mine = [
+            each
+            for name, each in sorted(self._steps.items())
+            if name not in self._new.rows and (level is None or each.level <= level)
+        ]
+        if not mine:
+            return
+        blocks = {
+            part: of.blocks
+            for each in mine
+            for group in each.groups.values()
+            for part, of in zip(group.of.parts, each.definition.parts, strict=True)
+        }
+        self._matches.find(blocks, self._published)
+        names = sorted({(name, None) for each in mine for of in each.channels for name in of})
+        times = settled_times(self.batch.span, names, self._published)
+        every = [settled.places for settled in times.values()]
+        self._places = np.unique(np.concatenate([[self.batch.span.first], *every]).astype(np.int64))
+        self._known = {}
+        self._teller.tell([found for each in mine for found in self._decided(each, times)])
+
+    def end(self) -> None:
+        """Answer what is left, and write the rows that are kept, if these are others than before."""
+        self.decide(None)
+        old, new = self._kept, self._new
+        if not self._steps and not self._tables:
+            return
+        new.waits = tuple(sorted({name for each in self._steps.values() for of in each.channels for name in of}))
+        gone = self._tables.keys() - new.rows.keys()
+        if not (self.changed or gone or new.settled != old.settled):
+            return
+        self.changed = True
+        self.after = write_steps(self.batch.home, self.batch.tag, self.batch.span.batch, new)
+
+    @property
+    def _published(self) -> Sequence[pa.Table]:
+        """Documents that the batch has made."""
+        return () if self.batch.publisher is None else self.batch.publisher.tables
+
+    # -- times -------------------------------------------------------------------------------------------------
+
+    def _frontiers(self, step: _Step, group: _Group, times: _Times) -> tuple[Frontier, ...]:
+        """Return how far the times of each part are settled, at the same places."""
+        both = zip(group.of.parts, step.channels, strict=True)
+        return tuple(self._frontier(part, channels, times) for part, channels in both)
+
+    def _frontier(self, part: int, channels: tuple[str, ...], times: _Times) -> Frontier:
+        answered = self._kept.settled.get(part, _NEVER)
+        key = channels, answered
+        if key not in self._known:
+            steps = np.minimum.reduce([times[name, None].at(self._places) for name in channels])
+            growing = np.maximum.accumulate(np.maximum(steps, answered))
+            self._known[key] = Frontier(answered, self._places, growing)
+        self._new.settled[part] = self._known[key].now
+        return self._known[key]
+
+    # -- answers -----------------------------------------------------------------------------------------------
+
+    def _decided(self, step: _Step, times: _Times) -> Iterator[Decided]:
+        """Yield what is decided for a step, and keep the rows that later batches may need."""
+        self._new.rows[step.name] = []
+        alike: dict[tuple[bytes, ...], tuple[tuple[Frontier, ...], list[Member]]] = {}
+        for gid, group in step.groups.items():
+            frontiers = self._frontiers(step, group, times)
+            key = tuple(each.times.tobytes() for each in frontiers)
+            sees = {reader.since for reader in self._readers[gid] if reader.until > self.batch.span.first}
+            alike.setdefault(key, (frontiers, []))[1].extend((gid, since) for since in sees)
+        came = self._matches.some(step.parts)
+        if step.name not in self._tables and not came:
+            return  # nothing is there, and nothing came
+        self.changed |= came
+        settled = [[times[name, None] for name in channels] for channels in step.channels]
+        for frontiers, members in alike.values():
+            yield from self._moved(step, frontiers, sorted(members), settled)
+
+    def _moved(
+        self,
+        step: _Step,
+        frontiers: Sequence[Frontier],
+        members: Sequence[Member],
+        settled: Sequence[Sequence[Settled]],
+    ) -> Iterator[Decided]:
+        """Move the rows of some members on; halves of them, where there are more than one query may have."""
+        if not members:
+            return
+        groups = [step.groups[gid] for gid, _ in members]
+        sharing, root = sharing_of(step.definition.root, [group.numbers for group in groups])
+        layout = replace(step.layout, dimensions=len(sharing.dimension))
+        since = np.array([place for _, place in members], dtype=np.int64)
+        new = []
+        for number, times in enumerate(settled):
+            of: dict[int, list[int]] = {}
+            for member, group in enumerate(groups):
+                of.setdefault(group.of.parts[number], []).append(member)
+            mine = PartMembers({part: np.array(each) for part, each in of.items()}, since, sharing.sets)
+            new.append(self._matches.rows(step.definition, layout, number, mine, times))
+        known = self._kept.members.get(step.name, ())
+        state = state_of(layout, self._tables.get(step.name), known, members, sharing.sets)
+        tree = Tree(layout, root, frontiers, state, sharing)
+        try:
+            rows = tree.move(new)
+        except TooMany:
+            half = len(members) // 2
+            for some in (members[:half], members[half:]):
+                yield from self._moved(step, frontiers, some, settled)
+            return
+        self._new.rows[step.name].append(KeptRows(members, sharing.sets, tree.state))
+        self._refuse(layout, tree.too_long, members)
+        self.changed |= bool(len(rows))
+        keys = {gid: step.groups[gid].of.key for gid, _ in members}
+        yield Decided(step.definition, layout, members, sharing, rows, keys)
+
+    def _refuse(self, layout: Layout, too_long: Sequence[Rows], members: Sequence[Member]) -> None:
+        """Tell which runs were cut off."""
+        rows = joined_rows(too_long) if too_long else Rows.empty(layout)
+        publisher = self.batch.publisher
+        if not len(rows) or publisher is None:
+            return
+        docs = np.array([next(doc for doc in row if doc != NO_DOC) for row in rows.docs.tolist()], dtype=np.int64)
+        events = events_of(self.batch.home, np.unique(docs), ["docid", "channel", "id", "ts"], self._published)
+        known = {row["docid"]: row for row in events.to_pylist()}
+        message = (
+            f"a run from this event ends early: it has {MOST_ROUNDS:,} iterations or matches at once, or the FOLD made "
+            f"{MOST_INSTANCES:,} in this batch; give FOLD a window, or a stricter WHILE"
+        )
+        for gid, since in members:
+            for reader in self._readers[gid]:
+                for row in (known[doc] for doc in docs.tolist() if doc in known and reader.since == since):
+                    publisher.rejected.append(
+                        Rejection(reader.name, row["channel"], row["id"], row["ts"], "XSCL_RUN_LIMIT", message, "steps")
+                    )
+
+
+def commit_steps(connection: sa.Connection, steps: Steps, now: int) -> None:
+    """Name the rows that are kept, in the transaction of the batch; ``now`` is in microseconds since the epoch."""
+    if not steps.changed:
+        return
+    before = steps.batch.span.steps
+    if before is not None:
+        remove_state_files(connection, [before])
+        retire_files(connection, [before], now)
+    if steps.after is not None:
+        add_state_files(connection, [steps.after.row()])
