@@ -2,6 +2,9 @@
 
 * ``ask_absence``: Answers about absence among matches that were found once in held events
 * ``ask_once``: A text is answered once from held events; the home registers nothing and is only read
+* ``ask_sub_queries``: A text with queries in parentheses, answered once: in a home of its own, which takes in what is
+  held and is removed
+* ``ask_steps``: Answers of steps over matches of parts that were found once in held events
 * ``ask_windows``: Answers of windows over matches that were found once in held events
 * ``cards``: A match as a card: a few lines that a person reads
 * ``channel_listing``: Rows of a listing of channels and their streams
@@ -37,8 +40,12 @@
 * ``match_source``: The Spark data source ``xscl-matches``: matches in the order of commits, for batches and streams
 * ``match_steps``: Steps of the relations ``matches`` and ``rout_<template>``
 * ``match_window``: Windows of an invocation (PSoup): which times a listing of matches speaks of, as of a moment NOW
+* ``plan_operators``: Operators of registered queries: conditions, windows, joins, steps and absence, as rules of
+  sharing speak of them
 * ``query_facts``: Facts of a compiled query by itself: blocks in normal form, joins, windows, links, guards and
   variables
+* ``query_plan``: Plan of the registered queries: which m-ops run for them, and which rules have made them, as rows,
+  text and graph
 * ``recent_activity``: Latest batches of a home, and the events that they lost, for people who watch it
 * ``relation_comments``: Comments on relations and their columns, which ``DESCRIBE``, the shell and
   docs/reference/sql.md show
@@ -47,6 +54,8 @@
 * ``relation_steps``: Steps of the relations that statements of SQL read; ``match_steps`` has those of matches and
   R_out
 * ``replacements``: Replacements: a match over a newer version of an item takes the place of an older match
+* ``seen_steps``: Steps that bring combinations of documents and the classes of queries together: the matches that
+  queries see
 * ``sql_counts``: Statements that only count matches, which counts of classes answer as well as the matches themselves
 * ``sql_functions``: The functions of Spark that statements may call
 * ``sql_guard``: Statements of SQL that only read a home's relations, told from all others without Spark
@@ -61,6 +70,9 @@
   alone
 * ``sql_views``: Read-only SQL over a home's relations, on Spark
 * ``status``: Status of batches, of templates and of a home, for listings and messages
+* ``step_sql``: Steps as one statement of SQL, for people and for tests: NEXT by NOT EXISTS, FOLD by recursion
+* ``step_templates``: Steps that queries share, as templates: which there are, how many queries have them, and their
+  statements
 * ``template_text``: Facts about one template: as a record, as a text for people, and as a statement of SQL
 * ``try_query``: Dry run of a query on documents
 """

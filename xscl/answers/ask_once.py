@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from xscl.answers.ask_absence import without_forbidden
+from xscl.answers.ask_steps import Stepped
+from xscl.answers.ask_sub_queries import answered_apart, channels_of
 from xscl.answers.ask_windows import of_windows
 from xscl.answers.match_listing import built_matches, named_matches
 from xscl.answers.match_reader import FoundMatch, Member, members_of
@@ -30,6 +32,7 @@ from xscl.catalog.intake_order import next_place, read_last_places
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import QUERIES
+from xscl.language.parser import parse_query
 from xscl.language.statements import namespaces_json
 from xscl.planning.planner import Planner
 from xscl.planning.subscribers import Chosen, GroupText
@@ -103,6 +106,10 @@ def query_once(
     with home.catalog.snapshot() as connection:
         place = next_place(connection)
         events = held_events(connection, place, least)
+    if info.written is not None:
+        with named_file_faults(home.root):
+            answered = answered_apart(home, settings, session, info, events)
+        return Answer(iter(answered), (*notes, *_waiting_notes(home, channels_of(parse_query(info.written)))))
     absence = compiled.absence
     texts = [part.text for part in compiled.parts] or [info.text]
     parts: list[list[StoredMatch]] = []
@@ -117,10 +124,19 @@ def query_once(
             refused += lost
         found, *forbidden = parts
         if compiled.windowed is not None:
-            windows = [*of_windows(home, info, found)]
+            windows = [*of_windows(home, info, compiled.windowed.text, found)]
             gone = [str(each) for each in windows if isinstance(each, XsclError)]
             notes = (*notes, *_waiting_notes(home, compiled.channels), *gone)
             return Answer((each for each in windows if isinstance(each, Match)), notes)
+        if compiled.stepped:
+            stepped = Stepped(home, info, parts)
+            notes = (*notes, *stepped.notes)
+            if compiled.is_made:
+                made = [*stepped.made()]
+                gone = [str(each) for each in made if isinstance(each, XsclError)]
+                notes = (*notes, *_waiting_notes(home, compiled.channels), *gone)
+                return Answer((each for each in made if isinstance(each, Match)), notes)
+            found = stepped.matches()
         if absence is not None and not absence.ends:
             found = _newest(home, found, place)
         elif absence is not None:

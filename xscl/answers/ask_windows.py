@@ -13,12 +13,14 @@ from xscl.base.types import LAST_TIME, Match, MatchEvent, MatchSource
 from xscl.base.values import digest_text
 from xscl.batches.aggregate_answers import Answer, Frontier, answers
 from xscl.batches.aggregate_documents import answer_documents
+from xscl.batches.aggregate_families import Member, families
 from xscl.batches.aggregate_groups import Matches
-from xscl.batches.aggregate_rows import Found, in_order, rows_of
+from xscl.batches.aggregate_rows import Found, in_order, members_of, numbered_rows, rows_of
 from xscl.batches.aggregate_values import text_of
 from xscl.catalog.channels import read_channels
 from xscl.catalog.records import QueryInfo
-from xscl.language.aggregates import ANSWERS, known_definition, variable_blocks
+from xscl.language.aggregates import known_definition, variable_blocks
+from xscl.language.facts import ANSWERS
 from xscl.store.home import Home
 from xscl.store.results import StoredMatch, match_id
 
@@ -27,26 +29,30 @@ __all__ = ["of_windows"]
 _NEVER = -(1 << 62)
 
 
-def of_windows(home: Home, info: QueryInfo, found: Sequence[StoredMatch]) -> Iterator[Match | XsclError]:
+def of_windows(home: Home, info: QueryInfo, part: str, found: Sequence[StoredMatch]) -> Iterator[Match | XsclError]:
     """Yield the answers of a query with windows, as if nothing came any more, or why one is no document.
 
     Args:
         home: the home.
         info: the query.
+        part: text of its part.
         found: matches of its part.
     """
-    definition = known_definition(info.text, tuple(sorted(info.namespaces.items())))
+    namespaces = tuple(sorted(info.namespaces.items()))
+    definition = known_definition(info.text, namespaces, part)
     if not found:
         return
     with home.catalog.read() as connection:
         channels = read_channels(connection)
     docs = np.array([match.docids for match in found], dtype=np.int64)
     nodes = np.array([match.nodes for match in found], dtype=np.int64)
-    rows = in_order(rows_of(home, 0, Found(docs, nodes, variable_blocks(info.text, info.namespaces)), channels))
+    whole = Found(docs, nodes, variable_blocks(part, namespaces))
+    rows, _ = numbered_rows(in_order(rows_of(0, whole, members_of(home, [whole]), channels)), LAST_TIME + 1, 0)
     last = int(place_of(docs).max())
     settled = Frontier(_NEVER, np.array([last]), np.array([LAST_TIME + 1]))
+    (family,) = families([Member(0, definition, (-1,))])
     told = sorted(
-        answers(definition, Matches(rows), settled, [-1], {}),
+        (answer for _, answer in answers(family, Matches(rows), settled, {0: {}})),
         key=lambda each: (each.ts, each.values.group),
     )
     documents = in_fresh_dictionary(answer_documents, [(definition, answer) for answer in told])

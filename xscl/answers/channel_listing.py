@@ -15,6 +15,7 @@ from xscl.catalog.event_counts import channel_counts
 from xscl.catalog.memberships import stored_memberships
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import EVENT_IDS
+from xscl.language.facts import is_sub_query
 
 __all__ = ["channel_rows"]
 
@@ -26,6 +27,8 @@ def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
         streams = sorted(read_streams(connection).values(), key=lambda stream: stream.name)
         held = _held_by_stream(connection) if streams else {}
         for name, channel in read_channels(connection).items():
+            if is_sub_query(name):
+                continue
             columns = channel.schema or {}
             common = {
                 "kind": channel.kind,

@@ -28,14 +28,16 @@ from xscl.base.durations import format_duration
 from xscl.base.types import LAST_TIME, format_time
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_channels, read_facts
+from xscl.catalog.groups import read_parts_of, read_template
 from xscl.catalog.queries import read_feeders, read_query
 from xscl.catalog.records import QueryInfo
-from xscl.catalog.tables import CHANNELS, GROUPS, NEVER, QUERIES
+from xscl.catalog.tables import CHANNELS, GROUPS, NEVER, OF_STEPS, PARTS, QUERIES
 from xscl.language import ast
 from xscl.language.absence import LATEST
 from xscl.language.compile import CompiledQuery
-from xscl.language.format import format_select
+from xscl.language.format import format_operator, format_select
 from xscl.language.parser import parse_level, parse_query
+from xscl.language.steps import parts_of
 from xscl.registry.canonical_text import canonical_text
 from xscl.registry.notes import settling_note
 from xscl.registry.query_list import QueryFilter, count_queries, list_queries, state_facts
@@ -73,6 +75,29 @@ class AbsentFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class StepFacts:
+    """A step over the matches of parts."""
+
+    text: str
+    """Operator with its braces."""
+    left: str
+    """Blocks to the left of it, as numbers."""
+    right: str
+    """Blocks to the right; of FILTER none."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartFacts:
+    """A part of a query with steps: a query of its own, which many may share."""
+
+    blocks: str
+    group: int
+    template: str
+    users: int
+    """Groups of live queries whose steps are over its matches, this one's among them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """All facts about a query."""
 
@@ -102,7 +127,11 @@ class Explanation:
     absent: tuple[AbsentFacts, ...]
     """Blocks that must not be there."""
     ends: tuple[AbsentFacts, ...]
-    """Channels whose times end windows of matches."""
+    """Channels whose times end windows of matches, or decide steps."""
+    steps: tuple[StepFacts, ...]
+    """Steps in the order in which they are taken."""
+    parts: tuple[PartFacts, ...]
+    """Parts that the steps are over."""
     guards: tuple[GuardFacts, ...]
     """Guards of blocks that have one."""
     template: str
@@ -116,7 +145,7 @@ class Explanation:
     names_in_group: tuple[str, ...]
     """The first ten, by name."""
     sql: str
-    """The template's conjunctive query."""
+    """The template's conjunctive query; of a query with steps those of its parts."""
 
     def record(self) -> dict[str, object]:
         """Give all facts as one record of JSON."""
@@ -152,12 +181,17 @@ def explain(catalog: Catalog, name: str) -> Explanation:
     """
     info = catalog.ask(read_query, name)
     compiled = compile_info(info, catalog.ask(read_facts))
+    tree = parse_query(info.text)
+    parts = catalog.ask(_parts, info.gid, tree)
+    templates = [compiled.template]
+    if parts:  # what joins all blocks only shows matches, and nothing asks it
+        templates = [catalog.ask(read_template, name) for name in dict.fromkeys(part.template for part in parts)]
     queries, groups = template_sizes(catalog, compiled.template)
     queries_of_skeleton, groups_of_skeleton = catalog.ask(_skeleton_sizes, info.gid)
     sharing = QueryFilter(group=info.gid, suspended=False)
     return Explanation(
         query=info.name,
-        text=info.text,
+        text=info.said,
         canonical=canonical_text(info),
         channels=tuple(compiled.channels),
         place=info.docid_from,
@@ -170,12 +204,14 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         select=_select(info),
         blocks=block_facts(compiled),
         joins=tuple(join_facts(compiled)),
-        cases=tuple(case_facts(compiled)),
-        links=tuple(link_facts(compiled)),
+        cases=() if parts else tuple(case_facts(compiled)),
+        links=() if parts else tuple(link_facts(compiled)),
         variables=tuple(variable_facts(compiled)),
         definitions=tuple(definition_facts(compiled)),
         absent=tuple(_absent(catalog, compiled, parse_level(info.level or "STRONG"))),
-        ends=tuple(_windows(catalog, compiled, parse_query(info.text).aggregate)),
+        ends=tuple(_ends(catalog, compiled, tree)),
+        steps=() if tree.steps is None else tuple(_steps(tree.steps, 1)[0]),
+        parts=parts,
         guards=tuple(guard_facts(compiled)),
         template=compiled.template.id,
         queries_in_template=queries,
@@ -185,7 +221,7 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         group=info.gid,
         queries_in_group=count_queries(catalog, sharing),
         names_in_group=query_names(catalog, replace(sharing, limit=NAMED)),
-        sql=spark_text(cq_statement(compiled.template)),
+        sql=";\n".join(spark_text(cq_statement(template)) for template in templates),
     )
 
 
@@ -230,14 +266,50 @@ def _absent(catalog: Catalog, compiled: CompiledQuery, level: ast.Level) -> Iter
         yield AbsentFacts(channel, " or ".join(times), settled(channel))
 
 
-def _windows(catalog: Catalog, compiled: CompiledQuery, aggregate: ast.Aggregate | None) -> Iterator[AbsentFacts]:
-    """Yield the channels whose times end the windows of a query."""
-    if aggregate is None:
+def _ends(catalog: Catalog, compiled: CompiledQuery, tree: ast.Query) -> Iterator[AbsentFacts]:
+    """Yield the channels whose times end the windows of a query, or decide its steps."""
+    if tree.aggregate is None and tree.steps is None:
         return
     settled = _settled(catalog, ast.STRONG)
-    end = "the last match of a window" if aggregate.every is None else "the end of a window"
+    end = "the last member of a match"
+    if tree.aggregate is not None:
+        end = "the last match of a window" if tree.aggregate.every is None else "the end of a window"
     for channel in dict.fromkeys(compiled.channels):
         yield AbsentFacts(channel, end, settled(channel))
+
+
+def _parts(connection: Connection, gid: int, tree: ast.Query) -> tuple[PartFacts, ...]:
+    """Return the parts that the steps of a group of queries are over."""
+    if tree.steps is None:
+        return ()
+    users = sa.select(sa.func.count(sa.distinct(QUERIES.c.gid))).join(PARTS, PARTS.c.gid == QUERIES.c.gid)
+    found, block = list[PartFacts](), 1
+    for part, row in zip(parts_of(tree), read_parts_of(connection, [gid]), strict=True):
+        count = sum(1 for _ in ast.blocks(part.source))
+        template = connection.scalar(sa.select(GROUPS.c.template).where(GROUPS.c.gid == row.part))
+        live = PARTS.c.part == row.part, PARTS.c.ends == OF_STEPS, QUERIES.c.docid_until == NEVER
+        shared = connection.scalar(users.where(*live)) or 0
+        found.append(PartFacts(_range(block, count), row.part, str(template), shared))
+        block += count
+    return tuple(found)
+
+
+def _steps(tree: ast.Tree, block: int) -> tuple[list[StepFacts], int]:
+    """Return the steps of a tree whose first block has a number, and the number behind its last block."""
+    match tree:
+        case ast.Block() | ast.Join():
+            return [], block + sum(1 for _ in ast.blocks(tree))
+        case ast.Filter():
+            steps, end = _steps(tree.of, block)
+            return [*steps, StepFacts(format_operator(tree), _range(block, end - block), "")], end
+    steps, middle = _steps(tree.left, block)
+    more, end = _steps(tree.right, middle)
+    own = StepFacts(format_operator(tree), _range(block, middle - block), _range(middle, end - middle))
+    return [*steps, *more, own], end
+
+
+def _range(first: int, count: int) -> str:
+    return f"block {first}" if count == 1 else f"blocks {first} to {first + count - 1}"
 
 
 def _settled(catalog: Catalog, level: ast.Level) -> Callable[[str], str]:

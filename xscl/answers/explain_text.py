@@ -21,7 +21,7 @@ _ANSWERED: dict[str | None, str] = {
 def explanation_text(found: Explanation) -> str:
     """Write an explanation to read from the top: the query, its normal form, and what it shares with others."""
     parts = [[found.canonical], *_normal_form(found), _shared(found)]
-    parts.append(["The template's conjunctive query", found.sql])
+    parts.append(["Conjunctive queries of the parts" if found.parts else "The template's conjunctive query", found.sql])
     return "\n\n".join("\n".join(lines) for lines in parts)
 
 
@@ -39,9 +39,15 @@ def _normal_form(found: Explanation) -> Iterator[list[str]]:
     if found.absent:
         rows = [(each.channel, f"up to {each.certain}", each.settled) for each in found.absent]
         yield [f"Must not be there; {_ANSWERED.get(found.level, _BY_CLOCK)}", *columns(rows)]
+    if found.steps:
+        steps = [(step.left, step.text, step.right) for step in found.steps]
+        yield ["Steps, from the first to the last", *columns(steps)]
+        shared = [(part.blocks, f"group {part.group}", part.template, _users(part.users)) for part in found.parts]
+        yield ["Parts that the steps are over, each joined once for all that share it", *columns(shared)]
     if found.ends:
         rows = [(each.channel, f"up to {each.certain}", each.settled) for each in found.ends]
-        yield ["Windows; answered once the times of all channels are settled further", *columns(rows)]
+        what = "Steps" if found.steps else "Windows"
+        yield [f"{what}; answered once the times of all channels are settled further", *columns(rows)]
     if found.links:
         linked = [(" with ".join(link.blocks), f"by {link.by}:", ", ".join(link.asks)) for link in found.links]
         yield ["Links, put together by the documents they share", *columns(linked)]
@@ -69,6 +75,10 @@ def _shared(found: Explanation) -> list[str]:
         ("place", f"{found.place} of the intake order"),
     ]
     return ["Output and place", *columns(rows)]
+
+
+def _users(groups: int) -> str:
+    return f"shared by {count(groups, 'group')} of queries"
 
 
 def columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:

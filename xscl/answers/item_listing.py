@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -10,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.answers.feed_listing import find_listed
-from xscl.base.errors import CatalogError
+from xscl.base.errors import CatalogError, EngineError
 from xscl.base.name_patterns import like
 from xscl.base.safe_xml import parse_stored
 from xscl.base.system_errors import named_file_faults
@@ -22,10 +23,11 @@ from xscl.catalog.tables import EVENT_IDS, FEEDS, in_parts
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
 
-__all__ = ["ITEM_COLUMNS", "ItemFilter", "find_item", "item_rows", "received_by_day"]
+__all__ = ["ITEM_COLUMNS", "ItemFilter", "find_item", "item_page", "item_rows", "received_by_day"]
 
 ITEM_COLUMNS = ("item", "ts", "title", "link", "feed", "address", "channel", "version")
 """Names in a row."""
+_CURSOR = re.compile(r"(-?\d{1,17})_(\d{1,18})", re.ASCII)
 _FIRST_PART, _PART = 50, 500
 """Items whose documents are read together: few at first, so that the first item is soon there."""
 _SOME = 5
@@ -46,6 +48,8 @@ class ItemFilter:
     until: int | None = None
     like: str | None = None
     """A pattern of the whole title or link (``like``)."""
+    after: str | None = None
+    """Cursor of an item (``item_page``): only those that come behind it."""
 
 
 def item_rows(home: Home, wanted: ItemFilter) -> Iterator[dict[str, object]]:
@@ -54,6 +58,22 @@ def item_rows(home: Home, wanted: ItemFilter) -> Iterator[dict[str, object]]:
     Raises:
         CatalogError: ``XSCL_FEED_NOT_FOUND``: no feed has that address, nor that part.
     """
+    return (row for row, _ in _listed(home, wanted))
+
+
+def item_page(home: Home, wanted: ItemFilter, limit: int) -> tuple[list[dict[str, object]], str | None]:
+    """Return so many items at most, and the cursor behind them; None at the end.
+
+    Raises:
+        CatalogError: as ``item_rows`` does; ``XSCL_BAD_CURSOR``.
+    """
+    found = list(islice(_listed(home, wanted), limit + 1))
+    after = found[limit - 1][1] if len(found) > limit else None
+    return [row for row, _ in found[:limit]], after
+
+
+def _listed(home: Home, wanted: ItemFilter) -> Iterator[tuple[dict[str, object], str]]:
+    """Yield the rows of items, each with its cursor."""
     with home.catalog.read() as connection:
         identities = None
         if wanted.feed is not None:
@@ -62,9 +82,9 @@ def item_rows(home: Home, wanted: ItemFilter) -> Iterator[dict[str, object]]:
     fits = None if wanted.like is None else like(wanted.like)
     with named_file_faults(home.root):
         for part in _parts(_newest(home.catalog, wanted, identities)):
-            for row in _rows(home, part, addresses):
+            for row, cursor in _rows(home, part, addresses):
                 if fits is None or fits(row["title"]) or fits(row["link"]):
-                    yield row
+                    yield row, cursor
 
 
 def received_by_day(catalog: Catalog, identity: str, now: int, days: int) -> list[int]:
@@ -110,9 +130,24 @@ def _newest(
         statement = statement.where(ids.ts >= wanted.since)
     if wanted.until is not None:
         statement = statement.where(ids.ts <= wanted.until)
+    if wanted.after is not None:
+        ts, docid = _place(wanted.after)
+        statement = statement.where(sa.or_(ids.ts < ts, sa.and_(ids.ts == ts, ids.docid < docid)))
     with catalog.read() as connection:
         statement = statement.where(ids.membership.not_in(aliases(connection)))
         yield from connection.execution_options(yield_per=_PART).execute(statement)
+
+
+def _place(cursor: str) -> tuple[int, int]:
+    """Read the time and the document's number of a cursor.
+
+    Raises:
+        EngineError: ``XSCL_BAD_CURSOR``.
+    """
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        raise EngineError("XSCL_BAD_CURSOR", f"{cursor[:100]!r} is no cursor of items", hint="use that of a listing")
+    return int(found[1]), int(found[2])
 
 
 def _parts(found: Iterator[sa.Row[tuple[object, ...]]]) -> Iterator[list[sa.Row[tuple[object, ...]]]]:
@@ -124,7 +159,7 @@ def _parts(found: Iterator[sa.Row[tuple[object, ...]]]) -> Iterator[list[sa.Row[
 
 def _rows(
     home: Home, part: Sequence[sa.Row[tuple[object, ...]]], addresses: Mapping[str, str]
-) -> Iterator[dict[str, object]]:
+) -> Iterator[tuple[dict[str, object], str]]:
     with home.catalog.read() as connection:
         last = _last_versions(connection, part)
     part = [row for row in part if last.get((row.channel, row.feed, row.base)) == row.version]
@@ -133,7 +168,7 @@ def _rows(
     for row in part:
         # What retention has removed meanwhile is not listed.
         if (content := documents.get(row.docid)) is not None:
-            yield _row(row, dict(reversed(_fields(content))), addresses)
+            yield _row(row, dict(reversed(_fields(content))), addresses), f"{row.ts}_{row.docid}"
 
 
 def _row(row: sa.Row[tuple[object, ...]], fields: Mapping[str, str], addresses: Mapping[str, str]) -> dict[str, object]:

@@ -17,16 +17,19 @@ import sqlalchemy as sa
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.docids import PUBLISHED
 from xscl.base.durations import UNITS, format_duration
+from xscl.base.shown import counted
 from xscl.catalog.channels import read_channels
 from xscl.catalog.feed_clocks import read_feed_clocks
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.suggestions import how_created, no_channel
 from xscl.catalog.tables import EVENT_IDS, FEEDS, INTAKE_FILES
+from xscl.registry.channels import set_channel
+from xscl.registry.feed_lateness import set_feed_lateness
 from xscl.store.home import Home
 from xscl.store.parquet import codes, int64s, joined, read_columns, rows_where
 from xscl.templates.columns import Int64s
 
-__all__ = ["ENOUGH", "Suggestion", "round_up", "suggestion_rows", "suggestions"]
+__all__ = ["ENOUGH", "Suggestion", "declare_suggested", "round_up", "suggestion_rows", "suggestions"]
 
 _COLUMNS = "docid", "channel", "ts"
 ENOUGH = 1_000
@@ -99,6 +102,21 @@ def suggestion_rows(home: Home, name: str | None = None) -> list[tuple[dict[str,
             if name not in read_channels(connection):
                 raise no_channel(connection, name, how_created(name))
     return [(_row(each), each) for each in suggestions(home) if name is None or each.channel == name]
+
+
+def declare_suggested(home: Home, found: Sequence[Suggestion], name: str | None = None) -> Iterator[str]:
+    """Declare what is suggested, for one channel, or for all with enough events; yield what was done, as sentences."""
+    for each in (one for one in found if one.feed is None):
+        told = format_duration(each.suggested)
+        if each.auto:
+            of_feeds = {one.identity: one.suggested for one in found if one.channel == each.channel and one.identity}
+            set_feed_lateness(home.catalog, each.channel, of_feeds)
+            yield f"channel {each.channel}: lateness of {counted(len(of_feeds), 'feed')}"
+        elif name is None and each.events < ENOUGH:
+            yield f"channel {each.channel}: too few events; 'xscl channel suggest {each.channel} --apply' sets {told}"
+        elif each.lateness != each.suggested:
+            set_channel(home.catalog, each.channel, lateness=told)
+            yield f"channel {each.channel}: lateness {told}"
 
 
 def _row(one: Suggestion) -> dict[str, object]:

@@ -17,9 +17,9 @@ from xscl.base.errors import EngineError
 from xscl.base.types import Match, MatchCounts
 from xscl.base.values import number_text, to_number
 from xscl.catalog.records import QueryInfo
-from xscl.language.aggregates import shown
 from xscl.language.normalize import normalize
 from xscl.language.parser import parse_query
+from xscl.language.shown import shown
 from xscl.store.home import Home
 
 __all__ = ["COUNT", "MOST_VALUES", "Aggregate", "aggregate_of", "count_listed", "count_matches"]

@@ -30,6 +30,7 @@ from xscl.catalog.records import QueryInfo
 from xscl.catalog.retractions import Retracted, has_retractions, read_retractions
 from xscl.catalog.suggestions import no_query
 from xscl.catalog.tables import BATCHES, CHANNELS
+from xscl.language.facts import is_sub_query
 from xscl.registry.query_list import of_groups
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
@@ -343,7 +344,8 @@ class MatchReader:
     def _read_subscribers(self, stored: Sequence[StoredMatch]) -> None:
         new = {gid for match in stored for gid in match.groups} - self._subscribers.keys()
         self._subscribers.update((gid, []) for gid in new)
-        self._note([info for info in of_groups(self._home.catalog, new) if new.intersection(info.groups)], new)
+        infos = [info for info in of_groups(self._home.catalog, new) if new.intersection(info.groups)]
+        self._note([info for info in infos if not is_sub_query(info.name)], new)
 
     def _note(self, queries: Sequence[QueryInfo], groups: frozenset[int] | set[int] | None = None) -> None:
         for info in queries:

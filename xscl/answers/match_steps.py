@@ -20,9 +20,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xscl.answers.combination_steps import combinations, documents, held_events
+from xscl.answers.seen_steps import FOUND, SEEN, classes, found, found_matches, group_rows
 from xscl.answers.sql_steps import Needs, Step, chained, commas, step
-from xscl.catalog.tables import NEVER
-from xscl.templates.results import batch_sql
 from xscl.templates.template import Template
 
 __all__ = [
@@ -35,12 +34,6 @@ __all__ = [
     "rout_steps",
 ]
 
-_SEEN = "m.first > c.after and m.last < c.docid_until"
-"""Condition under which a query (``c``) sees all members of a combination (``m``)."""
-_FOUND = (
-    "match query qid case ts_min ts_max received_min received_max docids docs nodes witness replaces batch "
-    "members before times docid_from ts_from held_from"
-)
 _MATCHES = "match qid ts_min ts_max received_min received_max docids nodes replaces batch"
 
 
@@ -50,14 +43,14 @@ def match_steps(needs: Needs) -> list[Step]:
     A column that costs something and is not asked for is NULL.
     """
     about = "Matches of each query that hold."
-    return chained([*_found_matches(needs), step("matches", about, _MATCHES, _select(_MATCHES))])
+    return chained([*found_matches(needs), step("matches", about, _MATCHES, _select(_MATCHES))])
 
 
 def all_match_steps(needs: Needs) -> list[Step]:
     """Define the relation ``matches_all``: as ``matches``, with those that were taken back."""
     about = "Matches of each query, also those that were taken back."
-    found = _found_matches(replace(needs, retracted=False))
-    return chained([*found, step("matches_all", about, _MATCHES, _select(_MATCHES))])
+    every = found_matches(replace(needs, retracted=False))
+    return chained([*every, step("matches_all", about, _MATCHES, _select(_MATCHES))])
 
 
 def change_steps(needs: Needs) -> list[Step]:
@@ -66,7 +59,7 @@ def change_steps(needs: Needs) -> list[Step]:
     needs = replace(needs, members=True, replaces=False, repeats=False, retracted=True)
     return chained(
         [
-            *_found_matches(needs),
+            *found_matches(needs),
             step(
                 "told",
                 "Matches by the batch that found them, and by the batch that took them back.",
@@ -103,7 +96,7 @@ def member_steps(needs: Needs) -> list[Step]:
     events = held_events(needs)
     steps = chained(
         [
-            *_found_matches(needs),
+            *found_matches(needs),
             step(
                 "matches",
                 "Matches of each query.",
@@ -134,13 +127,13 @@ def output_steps(needs: Needs) -> list[Step]:
     """
     return chained(
         [
-            *_found_matches(needs),
+            *found_matches(needs),
             step(
                 "wanted_matches",
                 "The matches of the query and times that are asked for.",
-                _FOUND,
+                FOUND,
                 f"""
-                select {commas(_FOUND)} from previous_step
+                select {commas(FOUND)} from previous_step
                 where (:query is null or qid = :query)
                   and (:since is null or ts_max >= :since) and (:until is null or ts_max <= :until)
                 """,
@@ -190,14 +183,14 @@ def count_steps() -> list[Step]:
             from documents group by origin, class
             """,
         ),
-        *_classes(_group_rows("xscl_results", "match")),
+        *classes(group_rows("xscl_results", "match")),
         step(
             "classes_seen_in_part",
             "The classes of which a query does not see every combination.",
             "origin class qid batch after docid_until",
             f"""
             select c.origin, c.class, c.qid, c.batch, c.after, c.docid_until
-            from classes c join class_sizes m on m.origin = c.origin and m.class = c.class and not ({_SEEN})
+            from classes c join class_sizes m on m.origin = c.origin and m.class = c.class and not ({SEEN})
             """,
         ),
         step(
@@ -206,10 +199,10 @@ def count_steps() -> list[Step]:
             "qid batch counted_rows",
             f"""
             select c.qid, c.batch, m.total as counted_rows
-            from classes c join class_sizes m on m.origin = c.origin and m.class = c.class and {_SEEN}
+            from classes c join class_sizes m on m.origin = c.origin and m.class = c.class and {SEEN}
             union all
             select /*+ MERGE(m) */ c.qid, c.batch, 1L as counted_rows
-            from classes_seen_in_part c join documents m on m.origin = c.origin and m.class = c.class and {_SEEN}
+            from classes_seen_in_part c join documents m on m.origin = c.origin and m.class = c.class and {SEEN}
             """,
         ),
     ]
@@ -225,8 +218,8 @@ def rout_steps(template: Template, needs: Needs) -> list[Step]:
         [
             *combinations(replace(needs, members=False, replaces=False, repeats=False)),
             *_template_rows(template),
-            *_classes(_group_rows("single_rows", "rout")),
-            *_found(needs),
+            *classes(group_rows("single_rows", "rout")),
+            *found(needs),
             step(
                 "first_found",
                 "Each row with the first batch that found it.",
@@ -270,183 +263,6 @@ def _template_rows(template: Template) -> list[Step]:
             select origin, class, relation, array({", ".join(places)}) as nodes, witness, groups, cases, exchange
             from (select * from stored_rows where others is not null)
             {" ".join(f"lateral view explode(others[{i}]) n{i} as {place}" for i, place in enumerate(places))}
-            """,
-        ),
-    ]
-
-
-def _found_matches(needs: Needs) -> list[Step | None]:
-    return [
-        *combinations(needs),
-        *_classes(_group_rows("xscl_results", "match")),
-        *_found(needs),
-        *(_holding("admitted" if needs.timed else "found") if needs.retracted else ()),
-        *(
-            _replacements("holding" if needs.retracted else "admitted" if needs.timed else "found")
-            if needs.replaces
-            else ()
-        ),
-        step(
-            "first_found",
-            "Each match with the first batch that found it.",
-            _FOUND,
-            f"""
-            select {commas(_FOUND)}
-            from (select *, row_number() over (partition by match order by batch, query) as turn from previous_step)
-            where turn = 1
-            """,
-        )
-        if needs.repeats
-        else None,
-    ]
-
-
-# -- classes --------------------------------------------------------------------------------------------------------
-
-
-def _group_rows(rows: str, relation: str) -> Step:
-    groups = (
-        ("r.groups", "g.col", "null", "coalesce(r.later, 0)")
-        if relation == "match"
-        else ("arrays_zip(r.groups, r.cases)", "g.col.groups", "g.col.cases", "0L")
-    )
-    exploded, gid, case, later = groups
-    return step(
-        "group_rows",
-        "The nodes of each class, once for each group that has them.",
-        "origin class nodes witness batch exchange gid case later",
-        f"""
-        select r.origin, r.class, r.nodes, r.witness, {batch_sql("r.origin")} as batch, r.exchange,
-               {gid} as gid, {case} as case, {later} as later
-        from {rows} r lateral view explode({exploded}) g
-        where r.relation = '{relation}'
-        """,
-    )
-
-
-def _classes(group_rows: Step) -> list[Step]:
-    return [
-        group_rows,
-        step(
-            "subscribers",
-            # As ``results.StoredMatch.is_seen_by``.
-            "Each query once for each group whose matches it may have, and the batches of these.",
-            "query qid digest gid after since ended docid_until docid_from ts_from held_from",
-            f"""
-            select query, qid, digest, gid, sees_from as after,
-                   coalesce(filled, if(sees_from < docid_from, {NEVER}, 0)) as since, coalesce(ended, {NEVER}) as ended,
-                   docid_until, docid_from, ts_from, held_from
-            from xscl_queries
-            union all
-            select query, qid, digest, history as gid, 0 as after, 0 as since, coalesce(ended, {NEVER}) as ended,
-                   docid_until, docid_from, ts_from, held_from
-            from xscl_queries where history is not null
-            """,
-        ),
-        step(
-            "classes",
-            "The nodes of each class, once for each query that may see them.",
-            "origin class nodes witness batch case later query qid digest after docid_until docid_from ts_from "
-            "held_from",
-            """
-            select c.origin, c.class, c.nodes, c.witness, c.batch, c.case, c.later, q.query, q.qid, q.digest, q.after,
-                   q.docid_until, q.docid_from, q.ts_from, q.held_from
-            from group_rows c join subscribers q on q.gid = c.gid and c.batch >= q.since and c.batch <= q.ended
-              and q.after >= coalesce(c.exchange, 0)
-            """,
-        ),
-    ]
-
-
-# -- both -----------------------------------------------------------------------------------------------------------
-
-
-def _found(needs: Needs) -> list[Step | None]:
-    """Define the rows that queries see: combinations and classes brought together."""
-    combinations = "whole_combinations" if needs.kept else "combinations"
-    return [
-        step(
-            "found",
-            "Combinations, once for each query that sees all their members.",
-            _FOUND,
-            f"""
-            select /*+ MERGE(m) */
-                   substring(sha2(concat(c.digest, m.members, array_join(c.nodes, ',')), 256), 1, 32) as match,
-                   c.query, c.qid, c.case, m.ts_min, m.ts_max + c.later as ts_max,
-                   m.received_min, m.received_max, m.docids, m.docs, c.nodes, c.witness,
-                   cast(null as string) as replaces, c.batch, m.members, m.before, m.times,
-                   c.docid_from, c.ts_from, c.held_from
-            from {combinations} m join classes c on c.origin = m.origin and c.class = m.class and {_SEEN}
-            """,
-        ),
-        step(
-            "admitted",
-            # As ``catalog.QueryInfo.admits``.
-            "Those whose members are not from before the time at which the query starts.",
-            _FOUND,
-            f"""
-            select {commas(_FOUND)} from found
-            where not exists(times, t -> coalesce(t.ts < ts_from, false) or coalesce(
-              t.came <= docid_from and t.ts < try_element_at(from_json(held_from, 'map<string, bigint>'), t.channel),
-              false))
-            """,
-        )
-        if needs.timed
-        else None,
-    ]
-
-
-def _holding(found: str) -> list[Step]:
-    return [
-        step(
-            "retracted",
-            # As ``match_reader.MatchReader``.
-            "Matches that were taken back, once for each query that may have had them.",
-            "match query qid because channel id batch",
-            """
-            select substring(sha2(concat(q.digest, r.members, r.nodes), 256), 1, 32) as match, q.query, q.qid,
-                   r.because, r.channel, r.id, r.batch
-            from xscl_retractions r join subscribers q on q.gid = r.gid
-              and r.batch >= q.since and r.batch <= q.ended
-              and r.first > q.after and r.last < q.docid_until and r.place < q.docid_until
-              and q.after >= coalesce(r.exchange, 0)
-            """,
-        ),
-        step(
-            "holding",
-            "Matches that no later batch has taken back.",
-            _FOUND,
-            f"""
-            select {commas(_FOUND)}
-            from {found} f left anti join retracted r
-              on r.match = f.match and r.query = f.query and r.batch > f.batch
-            """,
-        ),
-    ]
-
-
-def _replacements(found: str) -> list[Step]:
-    others = ", ".join(f"f.{name}" for name in _FOUND.split() if name != "replaces")
-    shown = _FOUND.replace("replaces ", "") + " replaces"
-    return [
-        step(
-            "older",
-            "The matches of each query and combination, by which newer ones find what they replace.",
-            "query members matches",
-            f"""
-            select query, members, array_sort(collect_list(struct(match, nodes))) as matches
-            from {found} group by query, members
-            """,
-        ),
-        step(
-            "replacing",
-            "Each match with the one that it replaces: with the same nodes, or else with the least id.",
-            shown,
-            f"""
-            select {others},
-                   coalesce(get(filter(o.matches, m -> m.nodes = f.nodes), 0).match, get(o.matches, 0).match)
-                     as replaces
-            from {found} f left join older o on o.query = f.query and o.members = f.before
             """,
         ),
     ]

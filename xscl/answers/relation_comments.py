@@ -167,6 +167,17 @@ RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
         ),
         "matches": ("matches of each query that hold", _OF_MATCHES),
         "matches_all": ("matches of each query, also those that were taken back", _OF_MATCHES),
+        "plan": (
+            "m-ops that run for live queries: operators of queries, put together by rules",
+            {
+                "mop": "m-op: operators that run as one",
+                "kind": "select, aggregate, join, next, fold or absence",
+                "rule": "rule that has put its operators together; NULL: it has one",
+                "operators": "number of operators",
+                "queries": "number of queries that it serves",
+                "inputs": "channels and m-ops that it reads",
+            },
+        ),
         "queries": (
             "queries, also dropped ones",
             {

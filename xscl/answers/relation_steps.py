@@ -9,6 +9,7 @@ from sqlalchemy import Table
 
 from xscl.answers.combination_steps import held_events
 from xscl.answers.match_steps import all_match_steps, change_steps, match_steps, member_steps, rout_steps
+from xscl.answers.query_plan import PLAN_COLUMNS
 from xscl.answers.sql_steps import Needs, Step, chained, step
 from xscl.base.docids import place_sql
 from xscl.catalog import tables
@@ -266,6 +267,10 @@ def _frontiers(_: Needs) -> list[Step]:
     return _stored("frontiers", "How far the times of channels are settled.", columns)
 
 
+def _plan(_: Needs) -> list[Step]:
+    return _stored("plan", "What runs for live queries.", PLAN_COLUMNS)
+
+
 _RELATIONS: Mapping[str, Callable[[Needs], list[Step]]] = MappingProxyType(
     {
         "batches": _of_table(tables.BATCHES, "Batches, and what each took.", "result_path"),
@@ -281,6 +286,7 @@ _RELATIONS: Mapping[str, Callable[[Needs], list[Step]]] = MappingProxyType(
         "match_members": member_steps,
         "matches": match_steps,
         "matches_all": all_match_steps,
+        "plan": _plan,
         "queries": _of_table(tables.QUERIES, "Queries, also dropped ones.", "names", "digest", "held_from"),
         "r_bin": _r_bin,
         "r_doc": _r_doc,

@@ -18,6 +18,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from xscl.answers.channel_views import ChannelView
 from xscl.answers.frames import read_parquet, with_documents
 from xscl.answers.frontiers import frontiers
+from xscl.answers.query_plan import PLAN_COLUMNS, plan_rows
 from xscl.answers.sql_relations import HomeRelations
 from xscl.base.arrow_schemas import EVENT_SCHEMA, WITNESS_SCHEMA, column_type, spark_schema
 from xscl.base.sealed import check_file
@@ -218,6 +219,13 @@ def _frontiers(relations: HomeRelations, session: SparkSession) -> DataFrame:
     return _frame(session, _schema(names), [asdict(each) for each in frontiers(relations.home, relations.connection)])
 
 
+def _plan(relations: HomeRelations, session: SparkSession) -> DataFrame:
+    """Give what runs for live queries."""
+    counts = {"operators": sa.BigInteger(), "queries": sa.BigInteger()}
+    schema = _schema({name: counts.get(name, sa.String()) for name in PLAN_COLUMNS})
+    return _frame(session, schema, plan_rows(relations.connection))
+
+
 _READERS = {
     "events": _events,
     "feeds": _feeds,
@@ -225,6 +233,7 @@ _READERS = {
     "frontiers": _frontiers,
     "guard_literals": _guard_literals,
     "memberships": _memberships,
+    "plan": _plan,
     "results": _results,
     "witness": _witness,
 }

@@ -28,17 +28,23 @@ from xscl.answers.sql_guard import Judged, judge
 from xscl.answers.sql_relations import HomeRelations, home_relations
 from xscl.answers.sql_sources import source_frame
 from xscl.answers.sql_steps import Step, with_statement
-from xscl.base.errors import EngineError
+from xscl.base.errors import EngineError, XsclError
 from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.catalog.suggestions import no_channel
 from xscl.intake.data_frames import arrow_table
 from xscl.spark.connect_session import own_session
+from xscl.spark.session import spark_has_gone
 from xscl.store.event_spans import EVERYTHING, Events
 from xscl.store.home import Home
 
 __all__ = ["channel_frame", "matches_frame", "sql_errors", "sql_session"]
 
 _HINT = f"relations: {', '.join(RELATION_NAMES)}, ch_<channel>, rt_<template>, rout_<template>; docs/reference/sql.md"
+
+_ENDED = (
+    "a statement that gathers less at once takes less memory, SPARK_DRIVER_MEMORY gives Java more; "
+    "the next one starts Spark again"
+)
 
 # Our own session begins with the settings of the application, not with those of the caller's session.
 _SETTINGS = {
@@ -70,7 +76,8 @@ def sql_session(
         EngineError: ``XSCL_SQL``: the statement does something else than reading, or Spark cannot run it; Spark's
             message says where.  ``XSCL_BAD_OPTION``: a frame has the name of a relation, or is none.
     """
-    session = _own_session(spark)
+    with named_end_of_java():
+        session = _own_session(spark)
 
     def views_of_caller() -> frozenset[str]:
         tables = () if caller is None else caller.catalog.listTables()
@@ -248,6 +255,32 @@ def _bring(session: SparkSession, name: str, frame: object) -> None:
 
 
 @contextmanager
+def named_end_of_java() -> Iterator[None]:
+    """Name the failure of a statement during which Java has ended.
+
+    Raises:
+        EngineError: ``XSCL_SPARK_GONE``.
+    """
+    # What py4j then logs is said below.
+    logger, thread = logging.getLogger(), threading.get_ident()
+
+    def others(record: logging.LogRecord) -> bool:
+        return record.thread != thread or record.msg != "Exception while sending command."
+
+    logger.addFilter(others)
+    try:
+        yield
+    except XsclError:
+        raise
+    except Exception as error:
+        if not spark_has_gone(error):
+            raise
+        raise EngineError("XSCL_SPARK_GONE", "Java, in which Spark runs, has ended", hint=_ENDED) from error
+    finally:
+        logger.removeFilter(others)
+
+
+@contextmanager
 def sql_errors(*, moved_by: int = 0) -> Iterator[None]:
     """Raise Spark's refusals in our words; ``moved_by`` lines stand before the user's text."""
     # Spark's Python side logs what it raises; we say it once.  Its own class must make the logger, if we are first.
@@ -259,7 +292,8 @@ def sql_errors(*, moved_by: int = 0) -> Iterator[None]:
 
     logger.addFilter(others)
     try:
-        yield
+        with named_end_of_java():
+            yield
     except PySparkException as error:
         first = str(error).strip().split("\n\n")[0].partition(";\n")[0].partition("\nJVM stacktrace")[0]
         first = re.sub(r"\bline (\d+)", lambda found: f"line {max(1, int(found[1]) - moved_by)}", first)

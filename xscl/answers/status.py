@@ -18,6 +18,7 @@ from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.queries import read_feeders
 from xscl.catalog.retained_from import held_up, held_up_note
+from xscl.catalog.steps import has_steps
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import (
     BATCHES,
@@ -31,6 +32,7 @@ from xscl.catalog.tables import (
     REJECTED,
     STATE_FILES,
 )
+from xscl.language.facts import ANSWERS
 from xscl.store.home import Home
 
 __all__ = ["batch_columns", "batch_rows", "skipped_notes", "state_notes", "template_rows"]
@@ -85,9 +87,10 @@ def state_notes(home: Home) -> Iterator[str]:
 
 
 def _unsettled(connection: Connection) -> Iterator[str]:
-    """Yield the channels that have neither a lateness nor heartbeats, and that no query feeds."""
+    """Yield the channels that queries may read, with neither a lateness nor heartbeats, which no query feeds."""
     settling = CHANNELS.c.lateness, CHANNELS.c.heartbeat, CHANNELS.c.wall
-    names = sa.select(CHANNELS.c.name).where(*(column.is_(None) for column in settling)).order_by(CHANNELS.c.name)
+    nothing = (CHANNELS.c.name != ANSWERS, *(column.is_(None) for column in settling))
+    names = sa.select(CHANNELS.c.name).where(*nothing).order_by(CHANNELS.c.name)
     feeders = read_feeders(connection)
     return (name for name in connection.scalars(names) if name not in feeders)
 
@@ -152,8 +155,8 @@ def _count(connection: Connection, table: sa.Table) -> int:
 
 
 def template_rows(catalog: Catalog) -> list[dict[str, object]]:
-    """Return a row for each template, those with most queries first."""
-    return [
+    """Return a row for each template, those with most queries first, and behind them one for each step."""
+    found: list[dict[str, object]] = [
         {
             "template": template.id,
             "blocks": template.block_count,
@@ -165,3 +168,8 @@ def template_rows(catalog: Catalog) -> list[dict[str, object]]:
         }
         for template, queries, groups in catalog.ask(read_template_use)
     ]
+    if catalog.ask(has_steps):
+        from xscl.answers.step_templates import step_rows  # reads texts, which takes a while to load
+
+        found += step_rows(catalog)
+    return found

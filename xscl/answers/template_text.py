@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xscl.answers.explain import NAMED, query_names, template_sizes
 from xscl.answers.explain_text import columns, count
+from xscl.answers.step_templates import is_step, step_facts, step_sql_text, step_text
 from xscl.base.errors import CatalogError
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.groups import read_parts_of, read_rt_rows, read_template
@@ -22,6 +23,8 @@ def template_facts(catalog: Catalog, name: str) -> dict[str, object]:
     Raises:
         CatalogError: there is none of that id.
     """
+    if is_step(name):
+        return step_facts(catalog, name)
     template = catalog.ask(read_template, name)
     queries, groups = template_sizes(catalog, template)
     return {
@@ -48,6 +51,8 @@ def template_text(catalog: Catalog, name: str) -> str:
     Raises:
         CatalogError: there is none of that id.
     """
+    if is_step(name):
+        return step_text(catalog, name)
     template = catalog.ask(read_template, name)
     queries, groups = template_sizes(catalog, template)
     names = query_names(catalog, QueryFilter(template=template.id, limit=NAMED))
@@ -76,11 +81,13 @@ _JOINS_ALONE = "-- The joins alone: what must not be there is taken away, and wi
 
 
 def template_sql_text(catalog: Catalog, name: str, query: str | None, dialect: Dialect) -> str:
-    """Write the conjunctive query of a template, over ``rt_<template>`` or with the constants of one query.
+    """Write the statement of a template, over ``rt_<template>`` or ``rs_<step>``, or with the constants of one query.
 
     Raises:
         CatalogError: there is no template of that id, no such query, or it has another template.
     """
+    if is_step(name):
+        return step_sql_text(catalog, name, query)
     with catalog.snapshot() as connection:
         template = read_template(connection, name)
         if query is None:

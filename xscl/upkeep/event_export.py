@@ -6,6 +6,7 @@ Ingested into a home with the same channels, the file gives the same matches wit
 - *Feeds.*  Items come as events with the ids they got (``guid#2`` for a second version), and so are no versions of each
   other any more: a query may join them.  Of such an item each version is removed by itself.  Copies of an item in feeds
   of several streams of a source become events apart.
+- Rows about the home itself: a home that ingests the file tells of itself.
 - Removed events, rejected events, offsets of inputs, subscriptions.
 - Settings of channels, which ``Replay.channels`` has as commands, as they are now: a lateness that changed on the way
   is not told.
@@ -28,6 +29,7 @@ from xscl.base.docids import PUBLISHED
 from xscl.base.durations import format_duration
 from xscl.base.types import format_time
 from xscl.catalog.channels import read_channels, read_streams
+from xscl.catalog.home_channels import HOME_CHANNELS
 from xscl.catalog.intake_order import read_heartbeats
 from xscl.catalog.memberships import stored_memberships
 from xscl.catalog.queries import query_info
@@ -36,6 +38,7 @@ from xscl.catalog.removals import read_removals
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import CHANNELS, FLUSHES, LATE, NEVER, QUERIES, STREAMS
 from xscl.language import ast
+from xscl.language.facts import is_sub_query
 from xscl.language.format import format_statement
 from xscl.store.event_lines import EventLines, Line
 from xscl.store.home import Home
@@ -61,7 +64,8 @@ def export_events(home: Home, stream: BinaryIO) -> Replay:
     """Write what the home has taken in to a stream, as lines of an event file (NDJSON)."""
     with home.catalog.snapshot() as connection:
         streams = read_streams(connection)
-        writing = EventLines(home, read_channels(connection), streams, stored_memberships(connection))
+        others = {name: each for name, each in read_channels(connection).items() if name not in HOME_CHANNELS}
+        writing = EventLines(home, others, streams, stored_memberships(connection))
         paths = [f.path for f in named_files(connection) if f.kind == "events" and (f.first or 0) < PUBLISHED]
         controls = sorted(_controls(connection), key=itemgetter(0))
         channels = tuple(_channel_commands(connection))
@@ -81,11 +85,13 @@ def _controls(connection: Connection) -> Iterator[tuple[int, Line]]:
     """Registrations, drops, flushes, heartbeats and removals with their places."""
     for row in connection.execute(sa.select(QUERIES).order_by(QUERIES.c.docid_from)).mappings():
         info = query_info(row)
+        if is_sub_query(info.name):
+            continue  # registered anew with whoever reads it
         declared = "".join(
             f"{format_statement(ast.DeclareNamespace(prefix, uri))}\n" for prefix, uri in info.namespaces.items()
         )
         # The text as it was written: ids of matches speak of it.
-        line = {"name": info.name, "text": f"{declared}{info.text}"}
+        line = {"name": info.name, "text": f"{declared}{info.said}"}
         yield info.docid_from, {"register": line | ({"owner": info.owner} if info.owner else {})}
         if info.docid_until != NEVER:
             # The place of a suspension is that of the next event, which the query does not see.
@@ -93,13 +99,21 @@ def _controls(connection: Connection) -> Iterator[tuple[int, Line]]:
     for place in connection.scalars(sa.select(FLUSHES.c.place)):
         yield place, {"flush": True}
     for place, channel, time in read_heartbeats(connection):
+        if channel in HOME_CHANNELS:
+            continue
         yield place, {"heartbeat": {"channel": channel, "ts": format_time(time)}}
     for removed in read_removals(connection):
+        if removed.docid >= PUBLISHED or removed.channel in HOME_CHANNELS:
+            continue  # whoever takes the events in publishes and removes its documents anew
         yield removed.place, {"retract": {"channel": removed.channel, "id": removed.id}}
 
 
 def _channel_commands(connection: Connection) -> Iterator[str]:
-    for row in connection.execute(sa.select(CHANNELS).order_by(CHANNELS.c.name)):
+    for row in connection.execute(
+        sa.select(CHANNELS).where(CHANNELS.c.name.not_in(HOME_CHANNELS)).order_by(CHANNELS.c.name)
+    ):
+        if is_sub_query(row.name):
+            continue
         options: list[str] = []
         if row.kind == "rows":
             columns = read_stored(CHANNELS.c.schema, row.schema) if row.schema else {}

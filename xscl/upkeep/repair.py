@@ -39,6 +39,7 @@ from xscl.catalog.events import (
 from xscl.catalog.intake_order import go_on_at, repeat_all
 from xscl.catalog.late import forget_published_late
 from xscl.catalog.queries import forget_batches
+from xscl.catalog.removals import forget_published_removals
 from xscl.catalog.retractions import forget_retractions
 from xscl.catalog.state_files import forget_state, remove_state_files
 from xscl.catalog.tables import (
@@ -230,7 +231,11 @@ def _forget(home: Home, connection: Connection, damaged: Damaged) -> Done:
         return Done(f"{damaged}: {file.rows:,} answers about absence that were not certain yet are lost", lost=True)
     if file.kind == "windows":
         remove_state_files(connection, [file.path])
-        return Done(f"{damaged}: {file.rows:,} matches that windows are over are lost", lost=True)
+        lost = f"{file.rows:,} matches and answers that windows go on from are lost"
+        return Done(f"{damaged}: {lost}", lost=True)
+    if file.kind == "steps":
+        remove_state_files(connection, [file.path])
+        return Done(f"{damaged}: {file.rows:,} matches that steps go on from are lost", lost=True)
     what = "witness rows" if file.kind == "witness" else "rows of links"
     return Done(f"{damaged}: its {file.rows:,} {what} are made again from the events that are there")
 
@@ -246,6 +251,7 @@ def _forget_batches(connection: Connection, damaged: Sequence[Damaged]) -> Done:
     repeat_all(connection)
     forget_answers(connection)
     forget_retractions(connection)
+    forget_published_removals(connection)
     events = sum(channel_counts(connection, 0, PUBLISHED - 1).values())
     which = "; ".join(map(str, damaged[:5])) + (f" and {len(damaged) - 5} more" if len(damaged) > 5 else "")
     return Done(f"{which}: all batches are run again with the next 'xscl run', over {events:,} events")

@@ -1,0 +1,106 @@
+"""Answers of steps over matches of parts that were found once in held events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from xscl.base.docids import place_of
+from xscl.base.errors import XsclError
+from xscl.base.safe_xml import in_fresh_dictionary
+from xscl.base.types import LAST_TIME, Match, MatchEvent, MatchSource
+from xscl.base.values import digest_text
+from xscl.batches.aggregate_answers import Frontier
+from xscl.batches.aggregate_rows import Found, in_order, members_of, rows_of
+from xscl.batches.step_documents import step_documents, step_values
+from xscl.batches.step_matches import answer_nodes, part_rows
+from xscl.batches.step_rows import Layout, Rows, layout_of
+from xscl.batches.step_tree import Tree
+from xscl.catalog.channels import read_channels
+from xscl.catalog.records import QueryInfo
+from xscl.language.facts import ANSWERS
+from xscl.language.step_terms import StepsDefinition
+from xscl.language.steps import known_steps
+from xscl.store.home import Home
+from xscl.store.results import StoredMatch, match_id
+from xscl.templates.fold_rounds import MOST_INSTANCES, MOST_ROUNDS
+
+__all__ = ["Stepped"]
+
+_NEVER = -(1 << 62)
+
+
+class Stepped:
+    """Answers of a query with steps, as if nothing came any more."""
+
+    def __init__(self, home: Home, info: QueryInfo, parts: Sequence[Sequence[StoredMatch]]) -> None:
+        """Decide them; ``parts`` are the matches of the query's parts."""
+        self.info = info
+        self.definition: StepsDefinition = known_steps(info.text, tuple(sorted(info.namespaces.items())))
+        self.layout: Layout = layout_of(self.definition)
+        rows = [_rows(home, self.definition, self.layout, number, found) for number, found in enumerate(parts)]
+        last = max((int(place_of(doc)) for found in parts for match in found for doc in match.docids), default=0)
+        settled = Frontier(_NEVER, np.array([last]), np.array([LAST_TIME + 1]))
+        tree = Tree(self.layout, self.definition.root, [settled] * len(rows), {})
+        self.rows = tree.move(rows)
+        self.cut = sum(map(len, tree.too_long))
+        """Number of runs that were cut off."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on runs that were cut off."""
+        limits = f"{MOST_ROUNDS:,} iterations or matches at once of one run, {MOST_INSTANCES:,} of all"
+        return (f"runs from {self.cut:,} events end early: {limits}",) * bool(self.cut)
+
+    def matches(self) -> list[StoredMatch]:
+        """Return answers that are matches of the events, each once."""
+        found = {}
+        nodes = map(tuple, answer_nodes(self.definition, self.layout, self.rows).tolist())
+        for key in zip(map(tuple, self.rows.docs.tolist()), nodes, strict=True):
+            found[key] = StoredMatch(*key, (), frozenset(), None, 0, 0)
+        return list(found.values())
+
+    def made(self) -> Iterator[Match | XsclError]:
+        """Yield answers that are documents of their own, or why one is none."""
+        order = np.lexsort((np.arange(len(self.rows)), self.rows.ts)).tolist()
+        documents = in_fresh_dictionary(step_documents, [(self.definition, self.layout, self.rows, at) for at in order])
+        seen = set()
+        for at, document in zip(order, documents, strict=True):
+            if isinstance(document, XsclError):
+                yield document
+                continue
+            id_ = digest_text(self.info.digest, repr(self.rows.docs[at].tolist()), document)
+            if id_ not in seen:
+                seen.add(id_)
+                values = {} if self.definition.element is not None else self._values(at)
+                yield _match(self.info, id_, int(self.rows.ts[at]), values, document)
+
+    def _values(self, at: int) -> dict[str, str]:
+        return step_values(self.definition, self.layout, self.rows, at)
+
+
+def _rows(home: Home, definition: StepsDefinition, layout: Layout, number: int, found: Sequence[StoredMatch]) -> Rows:
+    """Return the matches of a part as rows."""
+    if not found:
+        return Rows.empty(layout)
+    with home.catalog.read() as connection:
+        channels = read_channels(connection)
+    docs = np.array([match.docids for match in found], dtype=np.int64)
+    nodes = np.array([match.nodes for match in found], dtype=np.int64)
+    whole = Found(docs, nodes, definition.parts[number].blocks)
+    events = members_of(home, [whole])
+    return part_rows(definition, layout, number, in_order(rows_of(0, whole, events, channels)), events)
+
+
+def _match(info: QueryInfo, id_: str, ts: int, values: dict[str, str], document: str) -> Match:
+    return Match(
+        match_id(info.digest, [(ANSWERS, id_)], (0,)),
+        info.name,
+        ts,
+        (MatchEvent(ANSWERS, id_, ts),),
+        {},
+        values,
+        document,
+        source=MatchSource((document,), (0,), False),
+    )
