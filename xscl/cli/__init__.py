@@ -5,6 +5,7 @@
 * ``client``: A client of a running service, which ``--url`` or ``XSCL_URL`` names, or a home that it has open
 * ``commands``: Commands made of functions: groups of options are records, and a command's help ends with examples
 * ``deliver``: ``xscl deliver``: webhooks and files that matches go to
+* ``dry_runs``: Dry runs of queries over documents: their witnesses as rows, and what was found
 * ``feeds``: ``xscl feed``: subscriptions, and polling them
 * ``following``: Following files for a service: additions are pushed, and this machine keeps how far each file went
 * ``heartbeats``: ``xscl heartbeat``: all events of a channel up to a time are in
@@ -18,14 +19,19 @@
 * ``matches``: ``xscl match``: matches of standing queries
 * ``next_steps``: Telling what to do next where a listing is empty
 * ``options``: Options and messages that commands of several nouns share
+* ``plan``: ``xscl plan``: what runs for the registered queries
 * ``polls``: Asking feeds: its settings, and telling what a pass did
 * ``printing``: Printing rows: a table for people, JSON and CSV for programs
 * ``progress``: Progress bars: for a person at a terminal, on stderr alone
+* ``pushed_changes``: Tables of rows that are changes, as CSV for a service: it reads the words, ids and times as a home
+  does
 * ``pushing``: Records pushed to a service: as event lines, in requests of bounded size, in their order
 * ``queries``: ``xscl query``: standing queries
 * ``quotas``: ``xscl quota``: how much an owner, or a query in a batch, may have
 * ``reading_options``: Options of reading, which ``ingest``, ``eval`` and ``query test`` share
 * ``remote``: Commands that go to a running service: the same rows and texts as of a home
+* ``remote_answers``: Answers of a running service about items, templates, plans, lateness, queries: rows and texts as
+  of a home
 * ``remote_feeds``: Subscriptions of a running service: the same rows and texts as of a home
 * ``run``: ``xscl run``, ``stats``, ``demo`` and ``bench``: what works on a home, and what it cost
 * ``service``: ``xscl serve`` and ``xscl token``: the service, and who may use it

@@ -57,6 +57,7 @@ _COMMANDS: Mapping[str, str] = MappingProxyType(
         "late": "late:late_app",
         "heartbeat": "heartbeats:heartbeat",
         "template": "templates:template_app",
+        "plan": "plan:plan",
         "deliver": "deliver:deliver_app",
         "token": "service:token_app",
     }

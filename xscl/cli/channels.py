@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from xscl.cli.commands import command
-from xscl.cli.options import HomeOptions, Printing, ServedOptions, say
+from xscl.cli.options import Printing, ServedOptions, say
 from xscl.cli.printing import print_rows
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def channel_list(at: ServedOptions, printing: Printing) -> None:
 
 @command(channel_app, "suggest")
 def channel_suggest(
-    at: HomeOptions,
+    at: ServedOptions,
     printing: Printing,
     name: Annotated[str | None, typer.Argument(help="A channel.", show_default="all")] = None,
     apply: Annotated[
@@ -157,26 +157,23 @@ def channel_suggest(
 
     Example: xscl channel suggest items --apply
     """
-    from xscl.answers.lateness import ENOUGH, suggestion_rows
-    from xscl.base.durations import format_duration
-    from xscl.base.shown import counted
-    from xscl.registry.channels import set_channel
-    from xscl.registry.feed_lateness import set_feed_lateness
+    from xscl.answers.lateness import declare_suggested, suggestion_rows
 
-    home = at.open()
-    found = suggestion_rows(home, name)
     columns = ["channel", "feed", "events", "behind", "p50", "p999", "longest", "lateness", "suggested"]
-    rows = [row for row, _ in found]
+    notes: Iterable[str] = ()
+    if (client := at.client(only_home=True)) is not None:
+        from xscl.cli.remote_answers import declare_remote_lateness, remote_lateness
+
+        if apply:
+            rows, notes = declare_remote_lateness(client, name)
+        else:
+            rows = remote_lateness(client, name)
+    else:
+        home = at.open()
+        found = suggestion_rows(home, name)
+        rows = [row for row, _ in found]
+        notes = declare_suggested(home, [one for _, one in found], name) if apply else ()
     if not print_rows(rows, columns, printing.chosen()):
         say("no events yet: a lateness is suggested from events")
-    for each in [each for _, each in found if each.feed is None] if apply else ():
-        told = format_duration(each.suggested)
-        if each.auto:
-            of_feeds = {one.identity: one.suggested for _, one in found if one.channel == each.channel and one.identity}
-            set_feed_lateness(home.catalog, each.channel, of_feeds)
-            say(f"channel {each.channel}: lateness of {counted(len(of_feeds), 'feed')}")
-        elif name is None and each.events < ENOUGH:
-            say(f"channel {each.channel}: too few events; 'xscl channel suggest {each.channel} --apply' sets {told}")
-        elif each.lateness != each.suggested:
-            set_channel(home.catalog, each.channel, lateness=told)
-            say(f"channel {each.channel}: lateness {told}")
+    for note in notes:
+        say(note)

@@ -123,14 +123,15 @@ class Client:
                 waited += pause
             self._sleep(pause)
 
-    def lines(self, path: str, params: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        """Yield the objects of an answer of lines, as they come.
+    def lines(self, path: str, params: Mapping[str, Any], asked: object = None) -> Iterator[dict[str, Any]]:
+        """Yield the objects of an answer of lines, as they come; ``asked`` is a body that is sent.
 
         Raises:
             EngineError: as ``call`` says; also where the answer ends early.
         """
         try:
-            with self._client.stream("GET", path, params=params) as response:
+            method = "GET" if asked is None else "POST"
+            with self._client.stream(method, path, params=params, json=asked) as response:
                 if response.status_code >= 300:
                     response.read()
                     self._read(response)

@@ -291,6 +291,7 @@ def eval_(
 
 def _notes(home: Home) -> dict[str, list[str]]:
     """Give the notes on live queries over what is held now, each with the names of its queries."""
+    from xscl.language.facts import is_sub_query
     from xscl.registry.canonical_text import canonical_text
     from xscl.registry.channel_names import ChannelNames
     from xscl.registry.registry import Registry
@@ -298,6 +299,8 @@ def _notes(home: Home) -> dict[str, list[str]]:
     registry = Registry(home.catalog, ChannelNames(home.root))
     noted: dict[str, list[str]] = {}
     for info in home.catalog.ask(read_queries):
+        if is_sub_query(info.name):
+            continue  # told with the query around it
         for note in registry.unregistered(canonical_text(info))[2]:
             noted.setdefault(note, []).append(info.name)
     return noted

@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from xscl.base.terminal import show
 from xscl.cli.commands import command
-from xscl.cli.options import HomeOptions, Printing, held_by_databases, one_line, say, time_given
+from xscl.cli.options import Printing, ServedOptions, held_by_databases, one_line, say, time_given
 from xscl.cli.printing import Format, print_rows
+
+if TYPE_CHECKING:
+    from xscl.store.home import Home
 
 __all__ = ["item_app", "put_items"]
 
@@ -39,7 +42,7 @@ def item_list(
         ),
     ] = None,
     *,
-    at: HomeOptions,
+    at: ServedOptions,
     printing: Printing,
 ) -> None:
     """List items, the newest first, each in its newest version.
@@ -49,13 +52,19 @@ def item_list(
     from xscl.answers.item_listing import ITEM_COLUMNS, ItemFilter, item_rows
     from xscl.cli.next_steps import no_items
 
-    opened = at.open()
     begin, end = time_given(since, "--since"), time_given(until, "--until")
     wanted = ItemFilter(feed, channel, begin, end, like)
-    rows = item_rows(opened, wanted)
     printed = printing.chosen()
     for_a_person = printed is Format.table and sys.stdout.isatty()
     most = _SCREEN if limit is None and for_a_person else limit
+    opened: Home | None = None
+    if (client := at.client(only_home=True)) is not None:
+        from xscl.cli.remote_answers import remote_items
+
+        rows = remote_items(client, wanted, most)
+    else:
+        opened = at.open()
+        rows = item_rows(opened, wanted)
     some = islice(rows, most)
     if for_a_person and printing.format is None:
         shown = put_items(some)
@@ -64,7 +73,8 @@ def item_list(
     if limit is None and shown == most and next(rows, None) is not None:
         say(f"note: the newest {shown}; --limit or --until go on, --format ndjson gives all")
     if not shown and printed is Format.table:
-        say("no item fits" if wanted != ItemFilter() or limit == 0 else no_items(opened.catalog))
+        fits_any = wanted == ItemFilter() and limit != 0
+        say(no_items(opened.catalog) if opened is not None and fits_any else "no item fits")
 
 
 @command(item_app, "show")
@@ -72,7 +82,7 @@ def item_show(
     item: Annotated[str, typer.Argument(help="Its id, or a part of it.")],
     feed: FeedOption = None,
     *,
-    at: HomeOptions,
+    at: ServedOptions,
     printing: Printing,
 ) -> None:
     """Show an item: when it came and from where, and the fields of its document.
@@ -81,7 +91,12 @@ def item_show(
     """
     from xscl.answers.item_listing import find_item
 
-    found, fields = find_item(at.open(), item, feed)
+    if (client := at.client(only_home=True)) is not None:
+        from xscl.cli.remote_answers import remote_item
+
+        found, fields = remote_item(client, item, feed)
+    else:
+        found, fields = find_item(at.open(), item, feed)
     if printing.given:
         print_rows([found], [*found], printing.chosen())
         return

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from xscl.base.errors import DocumentError, XsclError
+from xscl.base.errors import DocumentError, SourceError, XsclError
 from xscl.base.safe_xml import DEFAULT_LIMITS, Limits
 from xscl.base.types import Event, format_time, is_name, to_micros
 from xscl.catalog.records import ChannelInfo
 from xscl.cli.client import Client, quoted
+from xscl.cli.pushed_changes import change_parameters, change_parts
 from xscl.ingest.records import (
     Control,
     Drop,
@@ -37,7 +38,7 @@ from xscl.intake.rows import row_chunks
 from xscl.store.event_content import stored_document
 from xscl.store.event_lines import value_of_cell
 
-__all__ = ["Pusher"]
+__all__ = ["Pusher", "listed_channel"]
 
 _LINES, _BYTES = 1_000, 1024 * 1024
 """Lines and bytes of a request, unless a single event has more; of more refusals an answer does not tell."""
@@ -84,6 +85,10 @@ class Pusher:
             case RowTable(position=None) if record.options.op is None:
                 for part in row_chunks(record):
                     self._take_rows(part)
+            case RowTable(position=None) if not self._client.is_found:
+                self.send()
+                for part in row_chunks(record):
+                    self._take_changes(part)
             case Register() | Drop() | Flush() | FeedDocument() if self._client.is_found:
                 return False
             case FeedDocument(content=bytes(content)):
@@ -119,7 +124,7 @@ class Pusher:
         """Refuse a record that no call takes."""
         told = "a service registers queries for the holder of the token, and for no other owner"
         if isinstance(record, RowTable):
-            told = "rows that are changes go to a home: --op goes without --url"
+            told = "rows that are changes are not followed by a service: --op and --follow go together without --url"
         self.report.note(Rejected(str(getattr(record, "source", "")), "XSCL_NEEDS_HOME", told))
 
     def send(self) -> None:
@@ -164,13 +169,17 @@ class Pusher:
                 raise
             self.report.note(rejected(part.sources[0], error, channel))
             return
+        self._count(told, dict(enumerate(part.sources, start=1)), channel)
+
+    def _count(self, told: Mapping[str, Any], sources: Mapping[int, str], channel: str) -> None:
+        """Count what became of a push, whose lines have their places."""
         self.report.taken += told["taken"]
+        self.report.versions += told["versions"]
         self.report.duplicates += told["known"]
         self.report.removed += told["removed"]
         self.report.missing += told["missing"]
         for problem in told["rejected"]:
-            line = problem["line"]
-            source = part.sources[line - 1] if line and line <= len(part.sources) else ""
+            source = sources.get(problem["line"], "")
             self.report.note(Rejected(source, problem["condition"], problem["message"], channel))
 
     def _take_feed(self, feed: FeedDocument, content: bytes) -> None:
@@ -223,6 +232,30 @@ class Pusher:
             row = {name: _value(kind, cell) for (name, kind), cell in zip(types.items(), cells, strict=True)}
             self._wait(table.channel, _line(id_, times[place]) | {"row": row}, f"{table.source}:{number}")
 
+    def _take_changes(self, table: RowTable) -> None:
+        for problem in table.problems:
+            self.report.note(problem)
+        if not len(table.rows):
+            return
+        try:
+            check_channel_name(table.channel)
+            self._row_channel(table)
+            params, parts = change_parameters(table), change_parts(table)
+            for content, numbers in parts:
+                told = self._client.call_patiently(
+                    "POST",
+                    f"/v1/channels/{quoted(table.channel)}/events",
+                    # Changes that are made twice are more than the changes.
+                    is_repeatable=False,
+                    params=params,
+                    content=content,
+                    headers={"content-type": "text/csv"},
+                )
+                sources = {line: f"{table.source}:{number}" for line, number in numbers.items()}
+                self._count(told, sources, table.channel)
+        except (SourceError, DocumentError) as error:
+            self._refuse_rows(table, error)
+
     def _row_channel(self, table: RowTable) -> ChannelInfo:
         """Return the channel of a table's rows, which is made where the rows alone would not tell its types."""
         known = self._known_channels()
@@ -230,7 +263,9 @@ class Pusher:
         if channel.schema is None:
             channel = replace(channel, schema=fixed_schema(table, channel))
             types = channel.schema or {}
-            if table.channel not in known and not _OF_JSON.issuperset(types.values()):
+            # Each part of changes is CSV of its own.
+            as_they_are = table.options.op is None and _OF_JSON.issuperset(types.values())
+            if table.channel not in known and not as_they_are and types:
                 columns = ", ".join(f"{name} {kind}" for name, kind in types.items() if kind is not None)
                 made = {"name": table.channel, "kind": "rows", "columns": columns}
                 self._client.call_patiently("POST", "/v1/channels", json=made)
@@ -249,7 +284,7 @@ class Pusher:
         """Return the channels and streams of the service, asked once."""
         if self._channels is None:
             told = self._client.call_patiently("GET", "/v1/channels")["channels"]
-            self._channels = {row["channel"]: _channel(row) for row in told}
+            self._channels = {row["channel"]: listed_channel(row) for row in told}
         return self._channels
 
     def _is_ordered(self) -> bool:
@@ -344,7 +379,7 @@ def _json(line: Mapping[str, object]) -> bytes:
         return json.dumps(line).encode() + b"\n"
 
 
-def _channel(row: Mapping[str, Any]) -> ChannelInfo:
+def listed_channel(row: Mapping[str, Any]) -> ChannelInfo:
     """Return a channel as far as a listing tells of it."""
     types: dict[str, str | None] | None = None
     if row["schema"]:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import enum
 import itertools
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from xscl.base.shown import counted
 from xscl.base.terminal import give, show
-from xscl.catalog.channels import read_channels, read_streams
 from xscl.catalog.queries import read_query
 from xscl.cli.commands import command
+from xscl.cli.dry_runs import dry_run_of, report_dry_run, witness_line, witness_record
 from xscl.cli.match_print import MatchPrinting, print_matches
 from xscl.cli.options import (
-    HomeOptions,
     JsonOption,
     Printing,
     ServedOptions,
@@ -26,13 +26,12 @@ from xscl.cli.options import (
     StrictOption,
     WorkOptions,
     complain,
-    cut,
     exit_partly,
     held_by_databases,
     named_text,
+    needs_home,
     one_line,
     read_text,
-    rejection,
     report_outcomes,
     say,
     time_given,
@@ -40,14 +39,22 @@ from xscl.cli.options import (
 from xscl.cli.printing import Format, print_rows
 from xscl.cli.reading_options import WitnessReading
 
-if TYPE_CHECKING:
-    from xscl.answers.try_query import BlockWitness, DryRun
-
 __all__ = ["query_app"]
+
+
+class Lang(enum.Enum):
+    """Languages of queries."""
+
+    xscl = "xscl"
+    cel = "cel"
+
 
 _SCREEN = 100  # rows of a table for a person
 _LARGE = 200_000
 """Characters of a script that a service that nobody named does not get."""
+_LangOption = Annotated[
+    Lang, typer.Option("--lang", help="Language of the text; a file *.cel is in CEL by itself.", case_sensitive=False)
+]
 _OwnerOption = Annotated[str | None, typer.Option("--owner", help="Who registers it; quotas count by owner.")]
 
 
@@ -60,6 +67,7 @@ def query_add(
     text: Annotated[str | None, typer.Argument(help="The query; DECLAREs may precede it.")] = None,
     owner: _OwnerOption = None,
     strict: StrictOption = False,
+    lang: _LangOption = Lang.xscl,
     *,
     at: ServedOptions,
 ) -> None:
@@ -68,10 +76,13 @@ def query_add(
     Example: xscl query add same 'S//book->b[./author->a] FOLLOWED BY {a=c, 7 days} S//blog->g[./author->c]'
     """
     from xscl.cli.remote import add_query
+    from xscl.language.statements import in_cel
     from xscl.registry.channel_names import ChannelNames
     from xscl.registry.registry import Registry
 
     named, text = named_text(name, text)
+    if lang is Lang.cel:
+        text = in_cel(text)
     if (client := at.client(only_home=owner is not None or strict)) is not None:
         taken = add_query(client, named, text, owner, strict=strict)
     else:
@@ -100,7 +111,7 @@ def query_run(
     *,
     work: WorkOptions,
     on: SparkOptions,
-    at: HomeOptions,
+    at: ServedOptions,
     printing: MatchPrinting,
 ) -> None:
     """Answer a query once from all that is held; nothing is registered, and nothing is written to the home.
@@ -114,14 +125,18 @@ def query_run(
 
     printed = printing.chosen()
     begin, settings, session_options = time_given(since, "--since"), work.settings(), on.session()
-    answer = query_once(
-        at.open(),
-        settings,
-        lambda: start_session(session_options),
-        read_text(text) if text == "-" else text,
-        since=begin,
-        name=name,
-    )
+    text = read_text(text) if text == "-" else text
+    if (client := at.client(only_home=True)) is not None:
+        from xscl.cli.remote_answers import run_query
+
+        if on.are_given or work.where != "auto":
+            raise needs_home("query run --where, --master, --remote or --conf", "a service answers in a process here")
+        found, notes = run_query(client, text, begin, name, limit)
+        for note in notes:
+            say(f"note: {note}")
+        print_matches(found, printed)
+        return
+    answer = query_once(at.open(), settings, lambda: start_session(session_options), text, since=begin, name=name)
     for note in answer.notes:
         say(f"note: {note}")
     print_matches(itertools.islice(answer.matches, limit), printed)
@@ -133,6 +148,7 @@ def query_load(
     owner: _OwnerOption = None,
     strict: StrictOption = False,
     atomic: Annotated[bool, typer.Option("--atomic", help="All statements or none.")] = False,
+    lang: _LangOption = Lang.xscl,
     *,
     at: ServedOptions,
 ) -> None:
@@ -142,10 +158,13 @@ def query_load(
     """
     from xscl.catalog.kept_groups import KeptGroups
     from xscl.cli.remote import load_queries
+    from xscl.language.statements import in_cel
     from xscl.registry.channel_names import ChannelNames
     from xscl.registry.registry import Registry
 
     text = read_text(file)
+    if lang is Lang.cel or file.endswith(".cel"):
+        text = in_cel(text)
     try:
         large = len(text) > _LARGE
         if (client := at.client(only_home=owner is not None or strict or large)) is not None:
@@ -202,7 +221,7 @@ def query_list(
     state = ["state", "suspended_from", "reason", "level", "late_for"]
     columns = ["query", "owner", "template", "group", "place", *state, "text"]
     short = ["query", "owner", "template", "suspended_from", "text"]
-    if (client := at.client(only_home=options.group is not None)) is not None:
+    if (client := at.client()) is not None:
         from xscl.cli.remote import query_rows
 
         found = query_rows(client, asdict(options))
@@ -228,7 +247,7 @@ def query_list(
         for q in list_queries(opened.catalog, wanted):
             last = q.name
             told = {"query": q.name, "owner": q.owner, "template": q.template, "group": q.gid, "place": q.docid_from}
-            yield {**told, **state_facts(q), "text": one_line(q.text)}
+            yield {**told, **state_facts(q), "text": one_line(q.said)}
 
     shown = print_rows(rows(), columns, printed, short=short)
     if not shown:
@@ -302,7 +321,7 @@ def query_test(
     limit: Annotated[int, typer.Option(min=0, help="At most this many witnesses; 0 for all.")] = 100,
     *,
     options: WitnessReading,
-    at: HomeOptions,
+    at: ServedOptions,
     printing: Printing,
 ) -> None:
     """Show which witnesses documents give: the nodes and values of each block's variables.  Nothing is stored.
@@ -310,44 +329,22 @@ def query_test(
     Example: xscl query test same book.xml
     xscl query test hot readings.csv --null NA
     """
-    from xscl.answers.try_query import DryRun
     from xscl.ingest.sources import read_paths
 
-    opened = at.open()
-    dry_run = DryRun(
-        opened.catalog.ask(read_query, name), opened.catalog.ask(read_channels), opened.catalog.ask(read_streams)
-    )
+    dry_run = dry_run_of(at, name)
     read = {of_channel.removesuffix(".raw") for _, of_channel in dry_run.blocks}
     if channel is None:
         channel = next(iter(read)) if len(read) == 1 else None
     found = dry_run.witnesses(read_paths(files, options.reading(channel), stdin=sys.stdin.buffer))
     printed = printing.chosen()
-    as_row = _witness_line if printed is Format.table else _witness_record
+    as_row = witness_line if printed is Format.table else witness_record
     rows = (as_row(witness) for witness in itertools.islice(found, limit or None))
     wide = ["document", "channel", "block", "name", "bindings"]
     shown = print_rows(rows, ["document", "block", "witness"] if printed is Format.table else wide, printed)
     if limit and shown == limit:
         say(f"note: the first {counted(limit, 'witness')}; there may be more, --limit 0 gives all")
-    _report(dry_run, read)
+    report_dry_run(dry_run, read)
     exit_partly(dry_run.documents.total(), len(dry_run.problems))
-
-
-def _report(dry_run: DryRun, read: Collection[str]) -> None:
-    """Say what a dry run found, and what the query does not read."""
-    for problem in dry_run.problems:
-        complain(rejection(problem))
-    for number, (block, of_channel) in enumerate(dry_run.blocks, start=1):
-        say(
-            f"block {number} ({block}): witnesses {dry_run.found[number]}, documents of channel {of_channel} "
-            f"{dry_run.documents[of_channel]}"
-        )
-    for other in sorted(name for name in dry_run.documents if name.removesuffix(".raw") not in read):
-        say(
-            f"note: the query does not read channel {other}, of which came "
-            f"{counted(dry_run.documents[other], 'document')}"
-        )
-    for note in dry_run.notes():
-        say(f"note: {note}")
 
 
 @command(query_app, "drop")
@@ -368,14 +365,19 @@ def query_drop(name: str, at: ServedOptions) -> None:
 
 
 @command(query_app, "resume")
-def query_resume(name: str, at: HomeOptions) -> None:
+def query_resume(name: str, at: ServedOptions) -> None:
     """Have a query that a quota suspended go on from now, with the same ids of matches.
 
     Example: xscl query resume same
     """
     from xscl.registry.registry import Registry
 
-    resumed = Registry(at.open().catalog).resume(name)
+    if (client := at.client()) is not None:
+        from xscl.cli.remote_answers import resume_query
+
+        resumed = resume_query(client, name)
+    else:
+        resumed = Registry(at.open().catalog).resume(name)
     say(f"query {name} goes on from place {resumed.resumed} on")
     if resumed.missed:
         missed = counted(resumed.missed, "event")
@@ -383,19 +385,3 @@ def query_resume(name: str, at: HomeOptions) -> None:
             f"note: not for it were {missed} of its channels from place {resumed.suspended} on; "
             f"'xscl query run TEXT --name {name}' asks for all that is held, with the same ids of matches"
         )
-
-
-def _witness_record(witness: BlockWitness) -> dict[str, object]:
-    bindings = {name: {"node": bound.node, "value": bound.value} for name, bound in witness.bindings.items()}
-    return {
-        "document": witness.document,
-        "channel": witness.channel,
-        "block": witness.block,
-        "name": witness.name,
-        "bindings": bindings,
-    }
-
-
-def _witness_line(witness: BlockWitness) -> dict[str, object]:
-    bindings = (f"{name}={bound.node} {cut(bound.value, 40)!r}" for name, bound in witness.bindings.items())
-    return {"document": witness.document, "block": witness.block, "witness": "  ".join(bindings)}

@@ -44,6 +44,7 @@ __all__ = [
     "drop_query",
     "explain_query",
     "load_queries",
+    "match_of",
     "query_rows",
     "remote_counts",
     "remote_match",
@@ -134,7 +135,7 @@ class RemoteMatches(Iterator[Match]):
         if "end" in line:
             self.cursor = line["end"] or self.cursor
             raise StopIteration
-        match = _match(line)
+        match = match_of(line)
         if self._in_order:
             self.cursor = match.cursor
         return match
@@ -159,10 +160,11 @@ def remote_counts(client: Client, listing: Listing, by: Sequence[str], aggregate
 
 def remote_match(client: Client, match: str) -> Match:
     """Return the match whose id begins so."""
-    return _match(next(client.lines("/v1/matches.ndjson", {"match": match})))
+    return match_of(next(client.lines("/v1/matches.ndjson", {"match": match})))
 
 
-def _match(line: Mapping[str, Any]) -> Match:
+def match_of(line: Mapping[str, Any]) -> Match:
+    """Return the match of a line with the documents of its members."""
     source = line["source"]
     times = zip(line["events"], line["times_us"], strict=True)
     events = tuple(MatchEvent(event["channel"], event["id"], ts) for event, ts in times)
@@ -240,14 +242,8 @@ def load_queries(client: Client, text: str, owner: str | None, *, strict: bool, 
 
 
 def query_rows(client: Client, wanted: Mapping[str, Any]) -> Iterator[dict[str, object]]:
-    """List queries by name; ``wanted`` has the fields of ``QueryFilter``.
-
-    Raises:
-        BadParameter: the service cannot filter so.
-    """
-    if wanted["group"] is not None:
-        raise typer.BadParameter("a service does not list by group", param_hint="--group")
-    names = ("like", "template", "channel", "owner", "suspended")
+    """List queries by name; ``wanted`` has the fields of ``QueryFilter``."""
+    names = ("like", "template", "group", "channel", "owner", "suspended")
     params = {name: wanted[name] for name in names if wanted[name] is not None}
     limit, offset = wanted["limit"], wanted["offset"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -155,9 +155,14 @@ def stats(
     if consistency:
         from xscl.answers.consistency import CONSISTENCY, consistency_rows
 
-        if at.client(only_home=True) is not None:
-            raise typer.BadParameter("a service does not tell this", param_hint="--consistency")
-        if not print_rows(consistency_rows(at.open()), CONSISTENCY, printing.chosen()):
+        client = at.client(only_home=True)
+        if client is not None:
+            from xscl.cli.remote_answers import remote_consistency
+
+            told: Iterable[dict[str, object]] = remote_consistency(client)
+        else:
+            told = consistency_rows(at.open())
+        if not print_rows(told, CONSISTENCY, printing.chosen()):
             say("no query is about absence")
         return
 

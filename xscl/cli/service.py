@@ -44,7 +44,7 @@ def serve(
 
     try:
         from xscl.service.server import serve as run_server
-        from xscl.service.settings import ServiceSettings
+        from xscl.service.settings import BOUNDS, ServiceSettings
     except ModuleNotFoundError as error:
         raise EngineError(
             "XSCL_NO_SERVICE", f"the service needs the package {error.name}", hint="pip install 'xscl[serve]'"
@@ -60,7 +60,10 @@ def serve(
         if not Output.quiet:
             tell(line)
 
-    with Engine(home, settings=work.settings(), session_options=on.session()) as engine:
+    session_options = on.session()
+    if session_options.remote is None:
+        session_options = session_options.with_conf(BOUNDS)
+    with Engine(home, settings=work.settings(), session_options=session_options) as engine:
         interrupted = run_server(
             engine, settings, log=log, ready=lambda address: say(f"serving {home.root} at {address}")
         )

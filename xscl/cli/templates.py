@@ -10,7 +10,7 @@ from xscl.answers.status import template_rows
 from xscl.base.terminal import give
 from xscl.catalog.groups import read_template
 from xscl.cli.commands import command
-from xscl.cli.options import HomeOptions, JsonOption, Printing, ServedOptions, say
+from xscl.cli.options import JsonOption, Printing, ServedOptions, say
 from xscl.cli.printing import Format, print_rows
 from xscl.templates.picture import GraphFormat
 from xscl.templates.sql_dialects import Dialect
@@ -22,7 +22,7 @@ template_app = typer.Typer(no_args_is_help=True, help="Query templates: queries 
 
 @command(template_app, "list")
 def template_list(at: ServedOptions, printing: Printing) -> None:
-    """List templates, those with most queries first.
+    """List templates, those with most queries first, and steps that queries share.
 
     Example: xscl template list
     """
@@ -42,7 +42,7 @@ def template_show(
     graph: Annotated[GraphFormat | None, typer.Option(help="Print only the join graph, so.")] = None,
     json: JsonOption = False,
     *,
-    at: HomeOptions,
+    at: ServedOptions,
 ) -> None:
     """Show a template: its join graph, and how many queries have it.
 
@@ -51,6 +51,16 @@ def template_show(
     from xscl.answers.template_text import template_facts, template_text
     from xscl.templates.picture import join_graph
 
+    if (client := at.client(only_home=True)) is not None:
+        from xscl.cli.remote_answers import remote_graph, remote_template
+
+        if graph is not None and not json:
+            give(remote_graph(client, template, graph))
+        elif json:
+            print_rows([remote_template(client, template, json=True)], [], Format.json)
+        else:
+            give(remote_template(client, template, json=False))
+        return
     opened = at.open()
     if json:
         print_rows([template_facts(opened.catalog, template)], [], Format.json)
@@ -68,7 +78,7 @@ def template_sql(
     ] = None,
     dialect: Annotated[Dialect, typer.Option("--dialect", help="For which database.")] = Dialect.spark,
     *,
-    at: HomeOptions,
+    at: ServedOptions,
 ) -> None:
     """Print a template's conjunctive query; 'xscl sql' runs it as it is, and other databases on exported relations.
 
@@ -77,15 +87,25 @@ def template_sql(
     """
     from xscl.answers.template_text import template_sql_text
 
+    if (client := at.client(only_home=True)) is not None:
+        from xscl.cli.remote_answers import remote_template_sql
+
+        give(remote_template_sql(client, template, query, dialect))
+        return
     give(template_sql_text(at.open().catalog, template, query, dialect))
 
 
 @command(template_app, "datalog")
-def template_datalog(template: str, at: HomeOptions) -> None:
+def template_datalog(template: str, at: ServedOptions) -> None:
     """Print a template's conjunctive query as a Datalog rule, as the thesis writes it.
 
     Example: xscl template datalog T1
     """
     from xscl.templates.picture import datalog
 
+    if (client := at.client(only_home=True)) is not None:
+        from xscl.cli.remote_answers import remote_datalog
+
+        give(remote_datalog(client, template))
+        return
     give(datalog(at.open().catalog.ask(read_template, template)))

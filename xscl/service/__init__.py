@@ -22,10 +22,16 @@
   its body
 * ``events_api``: Calls that push events
 * ``queries_api``: Calls that register, list, explain and drop queries
+* ``match_lines``: Lines of matches with the documents of their members, as the command line reads them
+* ``once_worker``: A process that answers one query from held events, for the service: whoever asked may end the
+  process
+* ``once_api``: The call that answers a query once from held events: a process of its own does it, in bounded time and
+  memory
 * ``matches_api``: Calls that list matches, and streams of them as they are committed
 * ``listing_api``: Calls for the command line: matches with all options of a listing and with documents, and texts about
   queries
 * ``subscriptions_api``: Calls about feeds: subscriptions, asking feeds, and feeds pushed as they were published
+* ``items_api``: Calls about the items of feeds: listing them, and showing one
 * ``home_api``: Calls about what the home holds: channels, templates, batches and figures
 * ``sql_api``: The call that reads the home's relations with SQL
 * ``feeds_api``: Calls that give a query's matches as feeds that others subscribe to

@@ -114,22 +114,29 @@ class Deliverer:
             while not self._ending.is_set():
                 self._changed.clear()
                 pause_s = self._settings.look_s
+                going_on = frozenset(self._running)
                 try:
                     state = await asyncio.to_thread(self._home.catalog.ask, _read_state)
-                    pause_s = self._look(sender, state)
+                    pause_s = self._look(sender, state, going_on)
                 except XsclError as error:
                     tell(f"deliveries: {error}")
                 await _pause(self._ending, self._settings.apart_s)
                 await _pause(self._changed, pause_s - self._settings.apart_s)
             await asyncio.gather(*self._running.values(), return_exceptions=True)
 
-    def _look(self, sender: Sender, state: _State) -> float:
-        """Have every delivery go on that is due; return the seconds after which to look again."""
+    def _look(self, sender: Sender, state: _State, going_on: frozenset[str]) -> float:
+        """Have every delivery go on that is due; return the seconds after which to look again.
+
+        ``going_on`` has the deliveries that went on while the state was read.  The state may have one of them as it
+        was before its last page, so such a delivery waits for the next look, which comes at once.
+        """
         now, pause_s = now_micros(), self._settings.look_s
         for delivery in state.deliveries:
             name = delivery.name
             if name in self._running:
                 self._missed.add(name)
+            elif name in going_on:
+                self._changed.set()
             elif delivery.due > now:
                 pause_s = min(pause_s, (delivery.due - now) / _SECOND)
             elif name in state.repeated or parse_cursor(self.place(delivery)).batch <= state.newest:

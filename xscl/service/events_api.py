@@ -70,7 +70,8 @@ class Taken(BaseModel):
     rejected: list[RejectedEvent] = Field(description="Events that were refused, the first thousand of them.")
     refused: int = Field(description="Number of events that were refused.")
     place: int = Field(description="Place of the intake order up to which all events of the push stand.")
-    removed: int = Field(default=0, description="Events that lines with retract took out.")
+    versions: int = Field(default=0, description="Of the new events those that are newer versions of known ones.")
+    removed: int = Field(default=0, description="Events that lines with retract, or rows that are deleted, took out.")
     missing: int = Field(default=0, description="Ids of such lines that no event has, or none any more.")
 
 
@@ -123,6 +124,17 @@ async def push(
     ts: Annotated[
         str | None, Query(max_length=100, description="Event time (ISO 8601 or seconds); of CSV the column.")
     ] = None,
+    ts_format: Annotated[
+        str | None, Query(max_length=100, description="Of CSV: format of times, as for strptime, or s, ms, us, ns.")
+    ] = None,
+    ts_zone: Annotated[str, Query(max_length=100, description="Of CSV: zone of times that have none.")] = "UTC",
+    columns: Annotated[
+        str | None, Query(max_length=20_000, description="Of CSV: only these columns, by commas.")
+    ] = None,
+    op: Annotated[
+        str | None,
+        Query(max_length=200, description="Of CSV: column that says whether a row is inserted, updated or deleted."),
+    ] = None,
     idempotency_key: Annotated[
         str | None, Header(max_length=255, description="Makes a repeated push add nothing, also rows without ids.")
     ] = None,
@@ -135,6 +147,8 @@ async def push(
     kind = media_type(request.headers)
     if not _is_xml(kind):
         check_type(request, (*_XML, *_LINES, _CSV))
+    if kind != _CSV and (ts_format, ts_zone, columns, op) != (None, "UTC", None, None):
+        raise Refused(400, "XSCL_BAD_OPTION", "ts_format, ts_zone, columns and op are of CSV alone")
     body = await plain_body(request)
     # Names what the push brought, in ids of rows and in the relation ``rejected``.
     source = _new_name()
@@ -152,7 +166,8 @@ async def push(
         if len(events := [record for record in records if not isinstance(record, Removal)]) < len(records):
             return await run_in_threadpool(_take_records, service, records)
         return _taken(await _pushed(service, events, len(body)))
-    return await run_in_threadpool(_take_csv, service, body, Reading(channel, id=id, ts=ts), channel, source)
+    reading = Reading(channel, id=id, ts=ts, ts_format=ts_format, ts_zone=ts_zone, columns=columns, op=op)
+    return await run_in_threadpool(_take_csv, service, body, reading, channel, source)
 
 
 _ROUTE = router.routes[-1]
@@ -313,4 +328,5 @@ def taken_in(service: Service, report: IntakeReport) -> Taken:
     place = service.home.catalog.ask(read_last_places)[1]
     service.took(place)
     answer = _answer(report.taken, known, report.problems, report.rejected, place)
-    return answer.model_copy(update={"removed": report.removed, "missing": report.missing})
+    counted = {"versions": report.versions, "removed": report.removed, "missing": report.missing}
+    return answer.model_copy(update=counted)

@@ -5,17 +5,25 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
+from fastapi.responses import PlainTextResponse
 from pydantic import Field
+from starlette.concurrency import run_in_threadpool
 
 from xscl.answers.channel_listing import channel_rows
 from xscl.answers.channel_paths import channel_paths
+from xscl.answers.consistency import consistency_rows
+from xscl.answers.lateness import declare_suggested, suggestion_rows
+from xscl.answers.query_plan import MOST_PLANNED, query_plan
 from xscl.answers.status import batch_rows, state_notes, template_rows
-from xscl.answers.template_text import template_facts
+from xscl.answers.template_text import template_facts, template_sql_text, template_text
+from xscl.catalog.groups import read_template
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.retained_from import held_up, held_up_note
 from xscl.registry.channels import ChannelOptions, set_channel
 from xscl.registry.query_list import count_queries
 from xscl.service.calls import BODY, Admin, Body, Limit, Name, Reader, Running, problems
+from xscl.templates.picture import GraphFormat, datalog, join_graph
+from xscl.templates.sql_dialects import Dialect
 
 __all__ = ["router"]
 
@@ -84,9 +92,50 @@ def paths(channel: Name, service: Running, holder: Reader, limit: Limit = 200) -
     return {"channel": channel, "paths": [{"path": path, "documents": count} for path, count in found]}
 
 
+@router.get("/lateness", responses=problems(404))
+async def lateness(
+    service: Running,
+    holder: Reader,
+    channel: Annotated[str | None, Query(max_length=200, description="Only of this channel.")] = None,
+) -> dict[str, list[dict[str, Any]]]:
+    """Suggest the lateness of channels and of their feeds, by how far behind their clocks events have come."""
+    async with service.turns.turn(holder.name, service.settings.sql_s):
+        found = await run_in_threadpool(suggestion_rows, service.home, channel)
+    return {"suggestions": [row for row, _ in found]}
+
+
+class Wanted(Body):
+    """The channels whose lateness is to be declared as suggested."""
+
+    channel: str | None = Field(None, max_length=200, description="One channel; null: all with enough events.")
+
+
+@router.post("/lateness", responses=problems(*BODY, 404, 409))
+async def declare_lateness(wanted: Wanted, service: Running, holder: Admin) -> dict[str, list[Any]]:
+    """Declare the lateness that is suggested."""
+
+    def declare() -> dict[str, list[Any]]:
+        found = suggestion_rows(service.home, wanted.channel)
+        notes = list(declare_suggested(service.home, [one for _, one in found], wanted.channel))
+        return {"suggestions": [row for row, _ in found], "notes": notes}
+
+    async with service.turns.turn(holder.name, service.settings.sql_s):
+        told = await run_in_threadpool(declare)
+    service.wake()
+    return told
+
+
+@router.get("/consistency", responses=problems())
+async def consistency(service: Running, holder: Reader) -> dict[str, list[dict[str, Any]]]:
+    """Tell of each query about absence what it has told, taken back and missed."""
+    async with service.turns.turn(holder.name, service.settings.sql_s):
+        found = await run_in_threadpool(lambda: list(consistency_rows(service.home)))
+    return {"queries": found}
+
+
 @router.get("/templates", responses=problems())
 def templates(service: Running, holder: Reader) -> dict[str, list[dict[str, Any]]]:
-    """List query templates, those with most queries first."""
+    """List query templates, those with most queries first, and steps that queries share."""
     return {"templates": template_rows(service.home.catalog)}
 
 
@@ -94,6 +143,64 @@ def templates(service: Running, holder: Reader) -> dict[str, list[dict[str, Any]
 def template(template: Name, service: Running, holder: Reader) -> dict[str, Any]:
     """Show a template: variables, joins, and how many queries have it."""
     return template_facts(service.home.catalog, template)
+
+
+@router.get("/templates/{template}/text", response_class=PlainTextResponse, responses=problems(404))
+def template_as_text(template: Name, service: Running, holder: Reader) -> PlainTextResponse:
+    """Show a template as a text for people."""
+    return PlainTextResponse(template_text(service.home.catalog, template))
+
+
+@router.get("/templates/{template}/graph", response_class=PlainTextResponse, responses=problems(404))
+def template_graph(
+    template: Name,
+    service: Running,
+    holder: Reader,
+    language: Annotated[GraphFormat, Query(description="In what it is drawn.")] = GraphFormat.text,
+) -> PlainTextResponse:
+    """Draw the join graph of a template."""
+    return PlainTextResponse(join_graph(service.home.catalog.ask(read_template, template), language))
+
+
+@router.get("/templates/{template}/sql", response_class=PlainTextResponse, responses=problems(404))
+def template_as_sql(
+    template: Name,
+    service: Running,
+    holder: Reader,
+    query: Annotated[str | None, Query(max_length=200, description="A query whose constants stand in it.")] = None,
+    dialect: Annotated[Dialect, Query(description="For which database.")] = Dialect.spark,
+) -> PlainTextResponse:
+    """Give the conjunctive query of a template as a statement of SQL."""
+    return PlainTextResponse(template_sql_text(service.home.catalog, template, query, dialect))
+
+
+@router.get("/templates/{template}/datalog", response_class=PlainTextResponse, responses=problems(404))
+def template_as_datalog(template: Name, service: Running, holder: Reader) -> PlainTextResponse:
+    """Give the conjunctive query of a template as a rule of Datalog."""
+    return PlainTextResponse(datalog(service.home.catalog.ask(read_template, template)))
+
+
+_Like = Annotated[str | None, Query(max_length=200, description="A pattern of names of queries: * and ?.")]
+_Rules = Annotated[str, Query(max_length=200, description="all, none, s, c, or names of rules, with commas.")]
+
+
+@router.get("/plan", responses=problems(400))
+def plan(service: Running, holder: Reader, like: _Like = None, rules: _Rules = "all") -> dict[str, Any]:
+    """Show the m-ops that run for registered queries, and the rules that made them."""
+    return query_plan(service.home.catalog, like, rules, MOST_PLANNED).record()
+
+
+@router.get("/plan/graph", response_class=PlainTextResponse, responses=problems(400))
+def plan_graph(
+    service: Running,
+    holder: Reader,
+    like: _Like = None,
+    rules: _Rules = "all",
+    language: Annotated[GraphFormat, Query(description="In what it is drawn.")] = GraphFormat.text,
+) -> PlainTextResponse:
+    """Draw the m-ops that run for registered queries."""
+    found = query_plan(service.home.catalog, like, rules, MOST_PLANNED)
+    return PlainTextResponse(found.graph(language))
 
 
 @router.get("/batches", responses=problems())

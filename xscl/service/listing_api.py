@@ -11,11 +11,12 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from xscl.answers.explain import explain
 from xscl.answers.explain_text import explanation_text
-from xscl.answers.match_listing import Listing, MatchListing, find_match, list_matches, match_json
-from xscl.base.types import Match, MatchSource
+from xscl.answers.match_listing import Listing, MatchListing, find_match, list_matches
+from xscl.base.types import Match
 from xscl.catalog.queries import read_query
 from xscl.registry.canonical_text import canonical_text
 from xscl.service.calls import Name, Reader, Running, problems
+from xscl.service.match_lines import match_lines
 
 __all__ = ["router"]
 
@@ -62,17 +63,6 @@ def explanation(name: Name, service: Running, holder: Reader) -> PlainTextRespon
     return PlainTextResponse(explanation_text(explain(service.home.catalog, name)))
 
 
-def _told(source: MatchSource) -> dict[str, Any]:
-    return {"documents": source.documents, "results": source.results, "selected": source.selected}
-
-
 def _lines(found: Iterable[Match]) -> Iterator[str]:
-    for match in found:
-        source = match.source
-        told = None if source is None else _told(source)
-        line = {**match_json(match, cursor=True), "ts_us": match.ts, "source": told}
-        if match.retracted is not None:
-            line["events"] = [{"channel": event.channel, "id": event.id} for event in match.events]
-        line["times_us"] = [event.ts for event in match.events]
-        yield json.dumps(line, ensure_ascii=False) + "\n"
+    yield from match_lines(found)
     yield json.dumps({"end": found.cursor if isinstance(found, MatchListing) else None}) + "\n"

@@ -16,7 +16,7 @@ from xscl.base.system_errors import FAULTS, PASSES
 from xscl.base.terminal import tell
 from xscl.catalog.suggestions import suggestion
 
-__all__ = ["PROBLEM_TYPE", "Refused", "add_handlers", "problem", "problem_of", "response_of", "status_of"]
+__all__ = ["PROBLEM_TYPE", "Refused", "add_handlers", "answer", "problem", "problem_of", "response_of", "status_of"]
 
 PROBLEM_TYPE = "application/problem+json"
 _TYPE = "urn:xscl:problem:"
@@ -62,6 +62,8 @@ def status_of(error: XsclError) -> int:
         case _ if error.condition.endswith("_NOT_FOUND") or error.condition == "XSCL_UNKNOWN_CHANNEL":
             return 404
         case QueryError() | DocumentError() | EngineError(condition="XSCL_SQL" | "XSCL_SQL_SIZE"):
+            return 422
+        case CatalogError(condition="XSCL_BAD_REQUEST"):
             return 422
     return 400
 

@@ -90,6 +90,15 @@ class ListedQuery(BaseModel):
     text: str
 
 
+class ResumedQuery(BaseModel):
+    """A query that goes on."""
+
+    name: str
+    suspended: int = Field(description="Place of the intake order from which on it saw nothing.")
+    resumed: int = Field(description="Place after which it sees what comes.")
+    missed: int = Field(description="Events of its channels between both places.")
+
+
 class Queries(BaseModel):
     """A page of queries by name."""
 
@@ -144,6 +153,7 @@ def list_(
     like: Annotated[str | None, Query(max_length=200, description="Names that fit a pattern of '*' and '?'.")] = None,
     channel: Annotated[str | None, Query(max_length=200, description="Queries that read a channel.")] = None,
     template: Annotated[str | None, Query(max_length=200, description="Queries of a template.")] = None,
+    group: Annotated[int | None, Query(ge=1, le=2**62, description="Queries of a group.")] = None,
     owner: Annotated[str | None, Query(max_length=200, description="Queries of an owner.")] = None,
     suspended: Annotated[bool | None, Query(description="Only suspended queries, or only live ones.")] = None,
     after: Annotated[str | None, Query(max_length=200, description="Names after this one.")] = None,
@@ -151,7 +161,14 @@ def list_(
 ) -> Queries:
     """List queries by name, a page at a time."""
     wanted = QueryFilter(
-        like=like, template=template, channel=channel, owner=owner, suspended=suspended, after=after, limit=limit + 1
+        like=like,
+        template=template,
+        group=group,
+        channel=channel,
+        owner=owner,
+        suspended=suspended,
+        after=after,
+        limit=limit + 1,
     )
     found = list(list_queries(service.home.catalog, wanted))
     more = found[limit - 1].name if len(found) > limit else None
@@ -170,6 +187,15 @@ def explain_(name: Name, service: Running, holder: Reader) -> dict[str, Any]:
     return explain(service.home.catalog, name).record()
 
 
+@router.post("/{name}/resume", response_model=ResumedQuery, responses=problems(404, 409))
+def resume(name: Name, service: Running, holder: Writer) -> ResumedQuery:
+    """Have a query that a quota suspended go on from now, with the same ids of matches."""
+    with service.registering:
+        found = service.engine.resume(name)
+    service.wake()
+    return ResumedQuery(name=name, suspended=found.suspended, resumed=found.resumed, missed=found.missed)
+
+
 @router.delete("/{name}", status_code=204, responses=problems(404))
 def drop(name: Name, service: Running, holder: Writer) -> None:
     """End a query; its matches stay."""
@@ -185,7 +211,7 @@ def _listed(info: QueryInfo) -> ListedQuery:
         template=info.template,
         group=info.gid,
         place=info.docid_from,
-        text=info.text,
+        text=info.said,
         **state_facts(info),  # type: ignore[arg-type]
     )
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
-__all__ = ["EVENT_BYTES", "ServiceSettings"]
+__all__ = ["ANSWER_BYTES", "BOUNDS", "EVENT_BYTES", "RUN_BYTES", "ServiceSettings"]
 
 EVENT_BYTES = 1024
 """Memory that an event takes besides its text, about."""
+RUN_BYTES = 2 * 1024 * 1024 * 1024
+"""Memory of a query that is asked once."""
+ANSWER_BYTES = 64 * 1024 * 1024
+"""Bytes of its answer."""
+BOUNDS: Mapping[str, str] = MappingProxyType({"spark.driver.maxResultSize": "256m"})
+"""Settings of Spark by which an answer ends that is too large to be read, before it takes all memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +53,9 @@ class ServiceSettings:
     """Rows of an answer in SQL."""
     sql_s: float = 60.0
     """Time for which a statement in SQL may run."""
+    run_bytes: int = RUN_BYTES
+    """Memory of the process that answers a query once."""
+    answer_bytes: int = ANSWER_BYTES
+    """Largest answer to a query that is asked once."""
     page: int = 1_000
     """Entries of a page at most."""

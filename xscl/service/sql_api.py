@@ -7,7 +7,7 @@ import base64
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -70,7 +70,7 @@ async def answer(statement: Statement, request: Request, service: Service, holde
 
     Raises:
         Refused: ``XSCL_BUSY``, ``XSCL_SQL_TIME``.
-        EngineError: ``XSCL_SQL``, ``XSCL_SQL_SIZE``.
+        EngineError: ``XSCL_SQL``, ``XSCL_SQL_SIZE``, ``XSCL_SPARK_GONE``.
     """
     gone = threading.Event()
     watching = asyncio.create_task(_watch(request, gone))
@@ -119,7 +119,9 @@ def _interrupted(spark: SparkSession, seconds: float, gone: threading.Event) -> 
         while not done.wait(_AGAIN_S):
             if gone.is_set() or time.monotonic() > until:
                 late.set()
-                spark.interruptAll()
+                # Java may have ended.
+                with suppress(Exception):
+                    spark.interruptAll()
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()

@@ -72,7 +72,6 @@ class FeedChange(Body):
 class TakenFeed(Taken):
     """Outcome of a feed that was pushed."""
 
-    versions: int = Field(description="Events that are newer versions of known items.")
     flaw: str | None = Field(description="Why it was read tolerantly; null: it is well-formed.")
 
 
@@ -209,7 +208,7 @@ def _take_feed(service: Service, body: bytes, channel: str, source: str) -> Take
     service.admit()
     report = service.intake.take([document])
     taken = taken_in(service, report)
-    return TakenFeed(**taken.model_dump(), versions=report.versions, flaw=document.flaw)
+    return TakenFeed(**taken.model_dump(), flaw=document.flaw)
 
 
 def _import(service: Service, body: bytes, channel: str) -> dict[str, Any]:
