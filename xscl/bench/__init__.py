@@ -18,7 +18,10 @@ Modules in reading order:
 * ``people``, ``constants``: queries with selections above joins
 * ``orders``, ``unpaid``: orders and payments; baselines that look for orders nobody paid
 * ``absence``: orders that nobody pays, beside orders with their payments
+* ``aggregates``: windows of rows by three groupings, and thresholds that differ in a constant alone
 * ``consistency``: one question at each level of consistency, over more and more disorder
+* ``patterns``: the kernels of NEXT and FOLD, for as many queries as differ in a constant
+* ``subscriptions``: the Filter workload of Cayuga: many subscriptions to three events in a row
 * ``backfill``, ``recovery``: queries answered from what is held; a process after a killed one
 * ``benches``: all benches
 """

@@ -6,12 +6,14 @@ from typing import Any
 
 from xscl.bench import (
     absence,
+    aggregates,
     backfill,
     consistency,
     constants,
     growth,
     latency,
     levels,
+    patterns,
     people,
     recovery,
     register,
@@ -43,7 +45,9 @@ BENCHES: dict[str, Bench[Any, Any]] = {
         people.BENCH,
         constants.BENCH,
         absence.BENCH,
+        aggregates.BENCH,
         consistency.BENCH,
+        patterns.BENCH,
         recovery.BENCH,
     )
 }

@@ -38,7 +38,10 @@ _TELLS: Mapping[str, str] = {
     "fog_then_delay": "an airport in fog, then flights two hours late or more",
     "late_again": "the same plane late twice in a day",
     "no_follow_up": "a repository that no other list takes up within a day",
-    "trending": "every ten minutes, the repositories that most lists have had in six hours",
+    "trending": "every ten minutes, the ten links most shared in six hours",
+    "silent_mote": "a sensor sends no reading for five minutes",
+    "minutes": "the last price of each minute, published for the next query",
+    "rebound": "a price that falls minute after minute, then rises",
     "strong_earthquake": "magnitude 6 or more, one block with a value condition",
 }
 _SHOWN = 3

@@ -1,0 +1,253 @@
+"""``xscl bench aggregates``: windows of rows by three groupings, and thresholds that differ in a constant alone.
+
+The engine and DuckDB take the same rows, turn about, so both meet the same load of the machine.  DuckDB makes all
+windows anew after each batch, once for all queries that differ in the threshold.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from xscl.base.values import digest_text
+from xscl.bench.apart import watched
+from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_case, size
+from xscl.bench.engines import open_engine, register, run
+from xscl.bench.plot import Axes
+from xscl.bench.report import Row
+from xscl.engine import Engine
+from xscl.ingest.records import RowOptions, RowTable
+
+__all__ = ["BENCH", "Asked", "Readings", "asked_again", "told"]
+
+_EVERY_S, _GAP_US, _LATENESS_S = 60, 10_000, 10
+_GROUPINGS = (("k",), ("l",), ("k", "l"))
+_FUNCTIONS = ("count()", "sum(v)", "max(v)")
+_MINUTES = (1, 2, 5)
+_TABLE = "readings"
+_TOLD = 6
+"""Queries that have answers."""
+_Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Windows of groups, and what is made of each."""
+
+    grouping: tuple[str, ...]
+    function: str
+    minutes: int
+
+    def text(self, least: int) -> str:
+        """Return the query that tells of groups from a value on."""
+        names = ", ".join(self.grouping)
+        return (
+            f"SELECT {names}, {self.function} AS n FROM readings[./k->k][./l->l][./v->v] "
+            f"WINDOW {self.minutes} min EVERY 1 min GROUP BY {names} HAVING {self.function} >= {least}"
+        )
+
+
+_THREE = tuple(Asked(*each) for each in product(_GROUPINGS, _FUNCTIONS, _MINUTES))
+_ONE = (Asked(("k",), "sum(v)", 1),)
+
+
+@dataclass(frozen=True)
+class Readings:
+    """So many rows of random values, and what is asked about them by so many queries."""
+
+    rows: int
+    asked: tuple[Asked, ...]
+    queries: int
+    seed: int
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """All rows in their order."""
+        chance, numbers = np.random.default_rng(self.seed), np.arange(self.rows)
+        columns = {name: chance.integers(0, most, self.rows) for name, most in (("k", 100), ("l", 1_000), ("v", 100))}
+        return pa.table({"no": numbers, "ts": numbers * _GAP_US, **columns})
+
+    @cached_property
+    def thresholds(self) -> list[tuple[Asked, int]]:
+        """Thresholds of the queries: the greatest value for the first ones, more for the others."""
+        greatest = {asked: int(told(self.table, asked).max()) for asked in self.asked}
+        of = [self.asked[number % len(self.asked)] for number in range(self.queries)]
+        return [(asked, greatest[asked] + (0 if n < _TOLD else n)) for n, asked in enumerate(of)]
+
+    def expected(self) -> dict[str, int]:
+        """Return how many answers queries have, of those that have any."""
+        values = {asked: np.sort(told(self.table, asked)) for asked in self.asked}
+        counts = {
+            f"q{number}": len(values[asked]) - int(np.searchsorted(values[asked], least))
+            for number, (asked, least) in enumerate(self.thresholds)
+        }
+        return {name: count for name, count in counts.items() if count}
+
+
+def told(rows: pa.Table, asked: Asked) -> _Int64s:
+    """Return the value of each group of each window that has a row."""
+    names = ["ts", "v", *asked.grouping]
+    ts, values, *groups = (rows.column(name).to_numpy() for name in names)
+    # A row is in the windows that begin in its minute, and in the minutes before.
+    minute = np.concatenate([ts // (_EVERY_S * 1_000_000) - back for back in range(asked.minutes)])
+    keys = [minute + asked.minutes, *(np.tile(each, asked.minutes) for each in groups)]
+    order = np.lexsort(keys)
+    sorted_keys = np.stack(keys)[:, order]
+    begins = np.flatnonzero(np.append(True, (sorted_keys[:, 1:] != sorted_keys[:, :-1]).any(axis=0)))
+    several = np.tile(values, asked.minutes)[order]
+    match asked.function:
+        case "sum(v)":
+            return np.add.reduceat(several, begins)
+        case "max(v)":
+            return np.maximum.reduceat(several, begins)
+    return np.diff(np.append(begins, len(several)))
+
+
+class AskedAgain:
+    """A table of all rows, and all windows made again after each batch."""
+
+    def __init__(self, asked: Sequence[tuple[Asked, int]]) -> None:
+        import duckdb
+
+        self._database = duckdb.connect(config={"threads": 1})
+        self._database.execute("create table readings (no bigint, ts bigint, k bigint, l bigint, v bigint)")
+        self._least: dict[Asked, list[int]] = {}
+        for each, least in asked:
+            self._least.setdefault(each, []).append(least)
+        self.answers = 0
+        """Number of answers of all queries, after the last batch."""
+
+    def take(self, part: pa.Table) -> None:
+        """Take rows in, and make all windows."""
+        self._database.register("given", part)
+        self._database.execute(f"insert into {_TABLE} select * from given")
+        self.answers = 0
+        for each, least in self._least.items():
+            found = self._database.execute(_statement(each), (min(least),)).fetchnumpy()["n"]
+            self.answers += int((len(found) - np.searchsorted(np.sort(found), least)).sum())
+
+
+def _statement(asked: Asked) -> str:
+    names, minute = ", ".join(asked.grouping), f"ts // {_EVERY_S * 1_000_000}"
+    windows = f"select {names}, v, unnest(range({minute} - {asked.minutes - 1}, {minute} + 1)) as w from readings"
+    made = asked.function.replace("count()", "count(*)")
+    return f"select {made} as n from ({windows}) group by {names}, w having n >= ?"
+
+
+def asked_again(asked: Sequence[tuple[Asked, int]]) -> AskedAgain | None:
+    """Make the baseline on DuckDB, where that is installed."""
+    return AskedAgain(asked) if find_spec("duckdb") else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes(Sizes):
+    queries: tuple[int, ...] = size((10, 1_000), (10, 100))
+    constants: tuple[int, ...] = size((1_000, 100_000), (100, 1_000), option="-")
+    items: int = size(200_000, 20_000)
+    """Rows of the queries with three groupings."""
+    constant_items: int = size(200_000, 20_000)
+    """Rows of the queries that differ in a constant."""
+    batch: int = size(50_000, 5_000)
+
+
+def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[Readings]]:
+    sizes = lab.sizes
+    for count in sizes.queries:
+        yield Case(f"{count:,} queries", Readings(sizes.items, _THREE, count, lab.seed), {"queries": count, "alike": 0})
+    for count in sizes.constants:
+        rows = min(sizes.items, sizes.constant_items)
+        yield Case(f"{count:,} constants", Readings(rows, _ONE, count, lab.seed), {"queries": count, "alike": 1})
+
+
+def _measure(lab: Lab[_Sizes], case: Case[Readings]) -> Outcome:
+    readings, batch = case.data, lab.sizes.batch
+    duckdb = asked_again(readings.thresholds)
+    spent: dict[str, list[float]] = {"engine": [], "duckdb": []}
+    with open_engine(lab.new_folder() / "home", lab.spark) as engine:
+        schema = "no bigint, k bigint, l bigint, v bigint"
+        engine.add_channel("readings", kind="rows", schema=schema, lateness=f"{_LATENESS_S} s")
+        texts = ((f"q{n}", asked.text(least)) for n, (asked, least) in enumerate(readings.thresholds))
+        register_s = register(engine, texts)
+        for number, start in enumerate(range(0, readings.rows, batch)):
+            lab.say(f"batch {number + 1}")
+            part = readings.table.slice(start, batch)
+            _take(engine, part, number)
+            with watched() as watch:
+                run(engine)
+            spent["engine"].append(watch.cpu_s)
+            if duckdb is not None:
+                with watched() as watch:
+                    duckdb.take(part)
+                spent["duckdb"].append(watch.cpu_s)
+        with watched() as watch:
+            engine.end_input()
+            run(engine)
+        found = _found(engine)
+    expected = readings.expected()
+    behind = readings.rows - batch
+    figures: dict[str, float] = {
+        "us_per_row": 1e6 * (sum(spent["engine"][1:]) + watch.cpu_s) / behind,
+        "answers": sum(found.values()),
+        "register_s": register_s,
+    }
+    agrees = found == expected
+    if duckdb is not None:
+        figures["us_per_row_duckdb"] = 1e6 * sum(spent["duckdb"][1:]) / behind
+        agrees &= duckdb.answers == sum(expected.values())
+    return Outcome(figures, digest=digest_text(*map(repr, sorted(found.items()))), agrees=agrees)
+
+
+def _take(engine: Engine, part: pa.Table, number: int) -> None:
+    options = RowOptions(columns=("no", "k", "l", "v"), id="no", ts="ts", ts_format="us")
+    report = engine.ingest([RowTable("readings", part, f"readings-{number}", options=options)])
+    assert report.taken == len(part) and not report.late, report
+
+
+def _found(engine: Engine) -> dict[str, int]:
+    """Return how many answers queries have."""
+    counts: Counter[str] = Counter(engine.sql("SELECT qid FROM matches").toArrow().column("qid").to_pylist())
+    return dict(counts)
+
+
+def _figures(_: _Sizes, results: Sequence[Result[Any]]) -> Row:
+    """Take the costs of the most queries, and divide those of more constants by those of fewer."""
+    several = [each.figures for each in results if not each.figures["alike"]]
+    alike = [each.figures for each in results if each.figures["alike"]]
+    figures = {f"us_per_row_at_{each['queries']}": each["us_per_row"] for each in several}
+    figures |= {name: several[-1][name] for name in ("us_per_row_duckdb", "answers") if name in several[-1]}
+    figures |= {f"us_per_row_with_{each['queries']}_constants": each["us_per_row"] for each in alike}
+    for each in alike[1:]:
+        growth = each["us_per_row"] / alike[0]["us_per_row"]
+        figures[f"ratio_{each['queries']}_to_{alike[0]['queries']}_constants"] = growth
+    return figures
+
+
+BENCH = Bench(
+    name="aggregates",
+    sizes=_Sizes(),
+    prepare=_prepare,
+    variants=(Variant("driver", _measure),),
+    table=by_case,
+    figures=_figures,
+    axes=Axes(
+        "Windows of rows by three groupings, batches of {s.batch:,} rows",
+        x="queries",
+        y="microseconds of processor time a row",
+        over="queries",
+        lines={"driver": "us_per_row"},
+        log_x=True,
+    ),
+    notes=(
+        "The first batch, which plans, is not counted, nor is the intake of rows.",
+        "DuckDB makes the windows of all queries that differ in the threshold by one statement.",
+    ),
+)
