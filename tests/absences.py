@@ -56,7 +56,8 @@ def record(item: Doc | Beat) -> xscl.Event | Heartbeat:
     """What the engine takes in."""
     if isinstance(item, Beat):
         return Heartbeat(item.channel, item.ts, "test")
-    return xscl.Event(item.channel, item.id, Decimal(item.ts) / S, xml=item.xml)
+    start = None if item.start is None else Decimal(item.start) / S
+    return xscl.Event(item.channel, item.id, Decimal(item.ts) / S, xml=item.xml, start=start)
 
 
 def by_engine(

@@ -13,6 +13,7 @@ from budget import THOROUGH, examples
 from compiled_once import share_compiled_statements, share_texts_of_tables
 from corpora import DATA, lacks
 from hypothesis import settings
+from quick_disks import wait_for_no_disk
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,9 @@ os.environ["XSCL_CLASS_ARCHIVE"] = "off"
 # A home is opened in a third of a second otherwise, and most tests open one.
 share_compiled_statements()
 share_texts_of_tables()
+wait_for_no_disk()
+# Until all tests are collected, almost nothing that is made goes.
+gc.disable()
 # Few cores are shared by many small Javas.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC")
 
@@ -60,6 +64,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Spare the collector the modules and tests, which stay until the end."""
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)

@@ -80,6 +80,8 @@ CHANNELS_AT_FIRST: Mapping[str, Mapping[str, Any]] = {
     "T": {"lateness": "30 minutes", "clock": "S", "retention": "90 minutes"},
     "P": {"lateness": "30 minutes", "clock": "S", "retention": "100 minutes"},
     "Q": {"lateness": "30 minutes", "idle": "20 minutes", "retention": "1 h"},
+    "N": {"lateness": "30 minutes", "clock": "S", "retention": "100 minutes"},
+    "M": {"lateness": "30 minutes", "clock": "S", "retention": "100 minutes"},
     "readings": {
         "kind": "rows",
         "schema": "id string, ts timestamp, room string, temp double",
@@ -107,6 +109,15 @@ QUERIES_AT_FIRST = {
         )
     },
     "alone": "S/b[./m > 4][./k->x] WITHOUT {x = y, 15 minutes} P/pair/@k->y",
+    "told": 'SELECT <unmet k="{x}"/> FROM S/a/k->x NOT FOLLOWED BY {x = y, 10 minutes} T/k->y PUBLISH N',
+    "heard": "N/unmet/@k->x JOIN {x = y, 1 h} T/k->y",
+    "quiet": "N/unmet/@k->x NOT FOLLOWED BY {x = y, 15 minutes} N/unmet/@k->y",
+    "doubted": 'SELECT <unmet k="{x}"/> FROM S/a/k->x NOT FOLLOWED BY {x = y, 10 minutes} T/k->y '
+    "PUBLISH M CONSISTENCY MIDDLE",
+    "believed": "M/unmet/@k->x FOLLOWED BY {x = y, 1 h} S//k->y ON CHANGE RETRACT",
+    "next": "readings[./room->r][./temp->t] NEXT {r = q, 1 h} readings[./room->q][./temp->u]",
+    "rising": "SELECT r, t, u FROM readings[./room->r][./temp->t] "
+    "FOLD {r = q, 1 h WHILE u > last(u, t)} readings[./room->q][./temp->u]",
     "fog": "weather->w[./visib <= 1][./origin->o1] FOLLOWED BY {o1 = o2, 2 h} "
     "flights->f[./dep_delay >= 60][./origin->o2]",
     "again": "quakes->a[./guid->g1][./title->t1] JOIN {g1 = g2 AND t1 != t2, 2 days} "

@@ -24,7 +24,7 @@ from xscl.templates.relations import (
     var_name,
 )
 from xscl.templates.sql import cq_statement, query_statement
-from xscl.templates.sql_dialects import Dialect, statement_text
+from xscl.templates.sql_dialects import Dialect, Statement, statement_text
 
 
 def load(engine: UnitsEngine) -> sa.Engine:
@@ -109,47 +109,45 @@ def statement_rows(
     """
     found: dict[str, set[tuple[object, ...]]] = {name: set() for name in queries}
     templates = {c.template.id: c.template for c in queries.values()}
+    constants = {
+        name: [
+            {"qid": name, **dict(zip(SUBSCRIBED, (sees or {}).get(name, _EVERYTHING), strict=True)), **row}
+            for row in rt_rows(query.template, query.group)
+        ]
+        for name, query in queries.items()
+    }
     with database.begin() as connection:
         for template in templates.values():
             table = rt_table(template)
             table.create(connection)
-            for name, query in queries.items():
-                if query.template == template:
-                    own = dict(zip(SUBSCRIBED, (sees or {}).get(name, _EVERYTHING), strict=True))
-                    rows = [{"qid": name, **own, **row} for row in rt_rows(template, query.group)]
-                    connection.execute(table.insert(), rows)
+            connection.execute(
+                table.insert(),
+                [row for name, rows in constants.items() if queries[name].template == template for row in rows],
+            )
             for row in connection.execute(cq_statement(template)):
                 found[row.qid].add(tuple(row)[2:])
-        for name, query in queries.items() if own else ():
-            text = _own_text(query, (sees or {}).get(name, _EVERYTHING), Dialect.sqlite)
-            assert {tuple(row)[2:] for row in connection.exec_driver_sql(text)} == found[name], (name, text)
-    assert not own or _duckdb_rows(database, queries, sees or {}) == found
+        if own:
+            statements = {name: query_statement(query.template, constants[name]) for name, query in queries.items()}
+            for name, statement in statements.items():
+                text = statement_text(statement, Dialect.sqlite)
+                assert {tuple(row)[2:] for row in connection.exec_driver_sql(text)} == found[name], (name, text)
+            assert _duckdb_rows(connection, statements) == found
     return found
 
 
-def _own_text(query: CompiledQuery, sees: Sees, dialect: Dialect) -> str:
-    """The statement of a query, with its constants."""
-    own = dict(zip(SUBSCRIBED, sees, strict=True))
-    rows = [{"qid": "q", **own, **row} for row in rt_rows(query.template, query.group)]
-    return statement_text(query_statement(query.template, rows), dialect)
-
-
-def _duckdb_rows(
-    database: sa.Engine, queries: Mapping[str, CompiledQuery], sees: Mapping[str, Sees]
-) -> dict[str, set[tuple[object, ...]]]:
+def _duckdb_rows(connection: sa.Connection, statements: Mapping[str, Statement]) -> dict[str, set[tuple[object, ...]]]:
     """R_out of every query, by its own statement on DuckDB."""
     duckdb = pytest.importorskip("duckdb")
-    with duckdb.connect() as other, database.begin() as connection:
+    with duckdb.connect(config={"threads": 1}) as other:
         for table in RELATIONS.sorted_tables:
             types = ", ".join(f"{column.name} {_TYPES[type(column.type)]}" for column in table.columns)
             other.execute(f"CREATE TABLE {table.name} ({types})")
             if rows := [tuple(row) for row in connection.execute(sa.select(table))]:
                 other.executemany(f"INSERT INTO {table.name} VALUES ({', '.join('?' * len(rows[0]))})", rows)
-        found = {}
-        for name, query in queries.items():
-            text = _own_text(query, sees.get(name, _EVERYTHING), Dialect.duckdb)
-            found[name] = {row[2:] for row in other.execute(text).fetchall()}
-        return found
+        return {
+            name: {row[2:] for row in other.execute(statement_text(statement, Dialect.duckdb)).fetchall()}
+            for name, statement in statements.items()
+        }
 
 
 _TYPES = {

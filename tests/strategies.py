@@ -651,6 +651,7 @@ class _Grammar:
         found += self.source()
         if self.more(15):
             found += self.word("PUBLISH") + self.name()
+            found += choose.one([], self.word("SPANNING")) + choose.one([], self.word("AS", "ROWS"))
         if self.more(15):
             time = choose.one("'2026-06-01T00:00:00Z'", '"2026-06-01T00:00:00.5+02:00"')
             found += self.word("STARTING") + choose.one([time], self.word("NOW"), self.word("ALL"))

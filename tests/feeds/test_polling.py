@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 from budget import examples
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from xscl.answers.feed_listing import feed_rows
 from xscl.base.errors import CatalogError
 from xscl.catalog.subscriptions import add_feed, drop_feed, set_feed
-from xscl.catalog.tables import EVENT_IDS, FEEDS, HOSTS
+from xscl.catalog.tables import EVENT_IDS, FEEDS, HOSTS, INTAKE_FILES
 from xscl.ingest.fetch import FetchLimits
 from xscl.ingest.fetch_policy import SPACING
 from xscl.ingest.records import FeedDocument
@@ -26,6 +27,7 @@ from xscl.intake.host_queue import Clock
 from xscl.intake.intake import Intake
 from xscl.intake.polling import PollReport, PollSettings, poll
 from xscl.intake.transaction import Chunk
+from xscl.registry.registry import Registry
 from xscl.store.home import Home, init_home
 
 SECOND = 1_000_000
@@ -95,6 +97,26 @@ def world(tmp_path: Path) -> Iterator[World]:
     time = Time()
     with serving(time.now) as (server, network):
         yield World(tmp_path / "home", server, network, time)
+
+
+def test_polls_are_told_to_queries(world: World) -> None:
+    def answer(asked: Asked) -> bytes:
+        return reply(304) if "if-none-match" in asked.headers else reply(200, rss("one", "two"), etag='"1"')
+
+    world.server.routes["a.example/feed"] = answer
+    world.server.routes["a.example/gone"] = lambda asked: reply(404)
+    Registry(world.home.catalog).register("xscl.polls[./feed->f]", name="polls")
+    world.add(A, "http://a.example/gone?token=secret")
+    world.poll()
+    world.later().poll(A)
+    with world.home.catalog.read() as connection:
+        paths = list(connection.scalars(sa.select(INTAKE_FILES.c.path).order_by(INTAKE_FILES.c.first)))
+    rows = [row for path in paths for row in pq.read_table(world.home.root / path).to_pylist()]
+    told = {tuple(row["cells"][:4]): row["cells"][4] for row in rows if row["channel"] == "xscl.polls"}
+    hidden = "http://a.example/gone?token=***"
+    assert told.keys() == {(A, "items", "200", "2"), (hidden, "items", "404", "0"), (A, "items", "304", "0")}
+    assert [problem is not None for (_, _, status, _), problem in told.items() if status == "404"] == [True]
+    assert "secret" not in str(rows)
 
 
 def test_items_come_once_and_conditions_are_sent(world: World) -> None:

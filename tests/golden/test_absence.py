@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from absences import FAR, Found, S, Taken, add_channels, by_engine, by_oracle, question
+import sqlalchemy as sa
+from absences import FAR, Found, S, Taken, add_channels, by_engine, by_oracle, question, record
 from absences import answers as by_list
 from oracle.absence import Beat, Question, Terms
 from oracle.evaluate import Doc
@@ -18,6 +19,7 @@ from oracle.evaluate import Doc
 import xscl
 from xscl.base.errors import QueryError
 from xscl.base.types import Retraction
+from xscl.catalog.tables import LATE
 from xscl.language.compile import compile_query
 from xscl.language.parser import parse_query
 
@@ -121,6 +123,26 @@ def test_g_abs_4(side: str, tmp_path: Path) -> None:
     ]
     found = answers(side, tmp_path, asked, text, [*taken, Beat("alarms", FAR)])
     assert [ids for ids, _ in found] == [["0"], ["200"]]
+
+
+@pytest.mark.parametrize("size", [1, 4, 100])
+def test_g_pub_1(size: int, tmp_path: Path) -> None:
+    """Answers that waited until times were settled are late nowhere, and join with what came before them."""
+    terms = {"A": Terms(10 * S, "one"), "B": Terms(10 * S, "one"), "M": Terms(0, "one")}
+    with xscl.connect(home=tmp_path / "home") as engine:
+        add_channels(engine, terms)
+        engine.register("A->x[./k->a] NOT FOLLOWED BY {a = b, 10} B->y[./k->b] PUBLISH M", name="unmet")
+        engine.register("M->m[./k->a] JOIN {a = b, 1 h} A->x[./k->b]", name="q")
+        taken = [doc(name, ts * S) for name, ts in [("A", 0), ("B", 11), ("A", 20), ("B", 25), ("A", 30), ("B", 50)]]
+        for number, item in enumerate(taken, start=1):
+            engine.ingest([record(item)])
+            if number % size == 0:
+                engine.run_once()
+        engine.run_once()
+        assert by_list(engine, "unmet") == [(["A@0"], 10 * S)]
+        assert [(ids[1], ts // S) for ids, ts in by_list(engine, "q")] == [("A@0", 10), ("A@20", 20), ("A@30", 30)]
+        with engine.home.catalog.read() as connection:
+            assert not connection.execute(sa.select(LATE)).all()
 
 
 def test_g_abs_5() -> None:

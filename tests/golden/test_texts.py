@@ -10,7 +10,8 @@ import pytest
 from xscl.base.namespaces import DEFAULT_NAMESPACES
 from xscl.language import ast
 from xscl.language.format import format_query, format_statement
-from xscl.language.parser import MAX_BLOCKS, parse_query
+from xscl.language.from_parser import MAX_BLOCKS
+from xscl.language.parser import parse_query
 from xscl.language.statements import ScriptItem, parse_script
 
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in Path(__file__).with_name("texts").glob("*.xscl")}
@@ -66,7 +67,7 @@ def test_a_query_as_it_is_printed() -> None:
     )
     assert format_query(query("running_2")) == (
         "SELECT b/alert FROM B->b[./temp->bt][./pressure->bp]\n"
-        "  JOIN {tf < 1/2 * bp AND 2 * tf = 103, b - t IN [1 us, UNBOUNDED], MAXWINDOW 6 s}\n"
+        "  JOIN {tf < 0.5 * bp AND 2 * tf = 103, b - t IN [1 us, UNBOUNDED], MAXWINDOW 6 s}\n"
         "T->t[./fluct->tf]\n"
         "  JOIN {bt > hv, h - b IN [0 s, UNBOUNDED]}\n"
         "H->h[./vib->hv]"

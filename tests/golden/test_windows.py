@@ -63,6 +63,19 @@ def test_g_x3(tmp_path: Path, size: int) -> None:
     assert told(tmp_path / "home", size) == [(40, document), (220, document)]
 
 
+def test_an_answer_that_one_query_of_a_group_has_is_published(tmp_path: Path) -> None:
+    text = """SELECT <n of="{count()}"/> FROM items WINDOW 1 h EVERY 1 h"""
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("items", lateness="0 s")
+        engine.register(text, name="first")
+        engine.ingest([item(1, MIN, "a")])
+        engine.register(f"{text} PUBLISH counts", name="second")
+        engine.register("counts[./@of->n]", name="r")
+        engine.ingest([item(2, 2 * MIN, "a"), item(3, 24 * 60 * MIN, "z")])
+        engine.run_once()
+        assert [dict(match.values) for match in engine.matches("r")] == [{"n": "1"}]
+
+
 @pytest.mark.parametrize("where", ["batch.told", "batch.windows", "batch.before", "batch.commit", "batch.committed"])
 def test_a_batch_that_ends_at_any_step_tells_all_once(tmp_path: Path, where: str) -> None:
     class Ended(Exception):

@@ -211,6 +211,14 @@ def test_texts_outside_the_grammar(text: str) -> None:
         "SELECT x FROM S WINDOW 1 h GROUP BY x ONCE PER 3 s TOP 3 BY -(count()) PUBLISH c",
         "SELECT * FROM S WINDOW 1 h",
         "S WINDOW 1 h",
+        "(S WINDOW 1 h)",
+        "(S WINDOW 1 h)->x[a]//b",
+        "(S) WITHOUT {x = y, 1 h} (SELECT y FROM T->y)",
+        "((S JOIN {1 s} T))[a]",
+        "((SELECT count() AS n FROM S WINDOW 1 h) FOLLOWED BY {1 s} (T))/a->x PUBLISH c SPANNING AS ROWS",
+        "SELECT x FROM (SELECT from FROM from)",
+        "(select)->x",
+        "(S) as x JOIN {1 s} (T JOIN {1 s} U) AS y",
     ],
 )
 def test_texts_of_the_grammar(text: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from oracle.evaluate import Answer, Doc, bindings_rows, selected_variables, variables_of
+from oracle.evaluate import Answer, Doc, Row, bindings_rows, selected_variables, variables_of
 
 from xscl.language import ast
 
@@ -97,6 +97,16 @@ class Decided:
 
 
 @dataclass(frozen=True)
+class Fed:
+    """A query that waits until times are settled, and publishes: registered at a place and dropped at another."""
+
+    sources: frozenset[str]
+    """Channels that it reads."""
+    since: int = -1
+    until: int = FOR_EVER + 1
+
+
+@dataclass(frozen=True)
 class Intake:
     """Events and heartbeats by place, and the settings of channels."""
 
@@ -107,6 +117,8 @@ class Intake:
     """Whether nothing comes any more."""
     before: Mapping[str, Sequence[tuple[int, int | None]]] = field(default_factory=dict)
     """Places up to which a channel had another lateness, ascending, with that lateness."""
+    fed: Mapping[str, Sequence[Fed]] = field(default_factory=dict)
+    """Queries that feed each channel to which nothing else comes; what they publish moves no clock of others."""
 
     def lateness(self, channel: str, place: int) -> int | None:
         """The lateness by which the next event behind a place is judged."""
@@ -117,6 +129,15 @@ class Intake:
         """The time below which the events of a channel are in, with everything up to a place; or below which its clock
         is by ``blocking``.
         """
+        live = [each for each in self.fed.get(channel, ()) if each.since <= place < each.until]
+        times = [self.settled(source, place) for each in live for source in each.sources]
+        if times:
+            least = min(times) if min(times) == -FOR_EVER else min(times) - max(blocking or 0, 0)
+            by_itself = self.terms.get(channel, Terms()).lateness is not None
+            return min(least, self._by_itself(channel, place, blocking)) if by_itself else least
+        return self._by_itself(channel, place, blocking)
+
+    def _by_itself(self, channel: str, place: int, blocking: int | None) -> int:
         found = [beat.ts + 1 for at, beat in self.beats.items() if at <= place and beat.channel == channel]
         # A change of lateness lets in nothing that was late before it.
         for until, former in self.before.get(channel, ()):
@@ -135,7 +156,7 @@ class Intake:
         terms = self.terms.get(channel, Terms())
         mine = terms.clock or channel
         for doc, at in self.events.items():
-            if at <= place:
+            if at <= place and (doc.channel == channel or doc.channel not in self.fed):
                 if (self.terms.get(doc.channel, Terms()).clock or doc.channel) == mine:
                     yield doc.ts - behind
                 if terms.idle is not None:
@@ -173,13 +194,17 @@ def too_late(question: Question, intake: Intake, channels: Collection[str] | Non
 
 def decided(question: Question, intake: Intake) -> set[Decided]:
     """All answers to a question that hold, each with its time and the place at which it was given first."""
+    return {answer for answer, _ in decided_rows(question, intake)}
+
+
+def decided_rows(question: Question, intake: Intake) -> Iterator[tuple[Decided, Row]]:
+    """The same with the bindings that they are of."""
     forgotten = too_late(question, intake)
     events = {doc: place for doc, place in _in_time(question, intake).items() if doc not in forgotten}
     changes = {place for former in intake.before.values() for place, _ in former}
     places = sorted({*intake.events.values(), *intake.beats, *changes, *([FOR_EVER] if intake.ends else [])})
     names = selected_variables(question.wanted.select)
     killed = [set(_killed(forbidden, list(events))) for forbidden in question.forbidden]
-    found = set()
     for row in bindings_rows(question.wanted, list(events)):
         if any(_binding(row.docs, row.nodes) in some for some in killed):
             continue
@@ -193,9 +218,8 @@ def decided(question: Question, intake: Intake) -> set[Decided]:
                         tuple((doc.channel, doc.id) for doc in row.docs),
                         (*row.results, *(row.nodes[name] for name in names)),
                     )
-                    found.add(Decided(answer, max(*(doc.ts for doc in row.docs), *ends), place))
+                    yield Decided(answer, max(*(doc.ts for doc in row.docs), *ends), place), row
                 break
-    return found
 
 
 _Binding = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, int], ...]]

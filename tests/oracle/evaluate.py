@@ -77,6 +77,8 @@ class Doc:
     item: str | None = None
     streams: tuple[str, ...] = ()
     whole: bool = True
+    start: int | None = None
+    """When it began; None: it is a point in time."""
 
 
 @dataclass(frozen=True)
@@ -455,7 +457,7 @@ class World:
     def atom(self, atom: ast.Atom, env: Env, channels: Mapping[str, str]) -> bool:
         """Whether an atom holds for some of the nodes its paths reach."""
         sides = [self.candidates(side, env, channels) for side in (atom.left, atom.right)]
-        return any(_compare(left, atom.op, right) for left, right in product(*sides))
+        return any(compare_values(left, atom.op, right) for left, right in product(*sides))
 
     def candidates(self, operand: ast.Operand, env: Env, channels: Mapping[str, str]) -> list[Value]:
         """The values an operand takes; a number is a Fraction."""
@@ -464,7 +466,7 @@ class World:
                 return [Written(value)]
             case ast.FunctionOperand(name, inner):
                 # A function takes the string value, of a numeric column too.
-                return [_applied(name, v) for v in replace(self, numeric=NO_COLUMNS).candidates(inner, env, channels)]
+                return [applied(name, v) for v in replace(self, numeric=NO_COLUMNS).candidates(inner, env, channels)]
             case ast.Linear(None, _, constant):
                 return [constant]
         assert isinstance(operand, ast.Linear) and operand.path is not None
@@ -489,7 +491,7 @@ def _is_column(node: Node, columns: frozenset[str] | None) -> bool:
     return node.kind == "element" and node.depth == 2 and node.uri == "" and node.local in (columns or ())
 
 
-def _applied(name: str, value: Value) -> Value:
+def applied(name: str, value: Value) -> Value:
     if isinstance(value, Fraction):
         raise ValueError("functions of atoms take strings")
     found = None if value is None else FUNCTIONS[name](value)
@@ -498,7 +500,7 @@ def _applied(name: str, value: Value) -> Value:
     return Column(found) if isinstance(value, Column) and found is not None else found
 
 
-def _compare(left: Value, op: str, right: Value) -> bool:
+def compare_values(left: Value, op: str, right: Value) -> bool:
     """An atom's comparison: of strings if both are and the operator is ``=`` or ``!=``, or both are columns."""
     if {type(left), type(right)} == {TimeColumn, Written}:
         moments = [_time(str(side)) for side in (left, right)]

@@ -226,6 +226,7 @@ def test_refusals(catalog: Catalog) -> None:
     for call, condition in (
         (lambda: registry.register("S//a", name="first"), "XSCL_NAME_TAKEN"),
         (lambda: registry.drop("nobody"), "XSCL_QUERY_NOT_FOUND"),
+        (lambda: catalog.ask(read_query, "no\0body"), "XSCL_BAD_REQUEST"),
         (lambda: registry.register("S//a PUBLISH ticks"), "XSCL_CHANNEL_KIND"),
         (lambda: registry.register("out//a PUBLISH S"), "XSCL_CYCLIC_PUBLISH"),
     ):

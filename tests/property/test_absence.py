@@ -68,6 +68,8 @@ CASES = {
     ),
 }
 """Texts, each with what is wanted, that joined with what is forbidden, and whether it is between."""
+OWN = "", "", "[./s = '1']", "[./s = '2']", "[not(./s = '1')]", "[./n > 2]", "[./n > 4 or ./s = '3']"
+"""Selections in which queries of one text differ: guards of the block that is wanted first."""
 LEVELS: dict[str, tuple[int | None, int | None]] = {
     "STRONG": (None, None),
     "MIDDLE": (0, None),
@@ -108,9 +110,10 @@ class Home:
         """Register the text under a new name."""
         name = f"q{len(self.asked)}"
         level = self.choose.choice([*(level for level in LEVELS if self.takes(level)), "MIDDLE", None])
-        self.engine.register(self.text if level is None else f"{self.text} CONSISTENCY {level}", name=name)
-        wanted, forbidden, between = CASES[self.text]
-        asked = question(wanted, *forbidden, between=between)
+        own = self.choose.choice(OWN)
+        text, wanted, *forbidden = (_selecting(own, each) for each in (self.text, *_plain(CASES[self.text])))
+        self.engine.register(text if level is None else f"{text} CONSISTENCY {level}", name=name)
+        asked = question(wanted, *forbidden, between=CASES[self.text][2])
         self.place += 1
         given = LEVELS["STRONG" if self.is_settled() else "MIDDLE"] if level is None else LEVELS[level]
         self.asked[name] = Question(asked.wanted, asked.forbidden, self.place, FOR_EVER + 1, *given)
@@ -162,7 +165,8 @@ class Home:
             assert not self.engine.ingest([record(self.beats[self.place])]).rejected
             return
         keys = "".join(f"<k>{choose.randint(1, 3)}</k>" for _ in range(choose.choice([1, 1, 1, 2])))
-        doc = Doc(channel, f"e{number}", ts, f"<e>{keys}</e>")
+        facts = f"<s>{choose.randint(1, 3)}</s><n>{choose.randint(1, 6)}</n>"
+        doc = Doc(channel, f"e{number}", ts, f"<e>{keys}{facts}</e>")
         self.events[doc] = self.place
         assert self.engine.ingest([record(doc)]).taken == 1
 
@@ -185,6 +189,16 @@ class Home:
             self.corrected += len(before - now)
 
 
+def _plain(case: tuple[str, list[str], bool]) -> list[str]:
+    """The texts of a case: what is wanted, and that with what is forbidden."""
+    return [case[0], *case[1]]
+
+
+def _selecting(own: str, text: str) -> str:
+    """A text with a selection in its first block."""
+    return text.replace("[./k->a]", f"{own}[./k->a]")
+
+
 def _told(found: Iterable[Decided]) -> list[tuple[list[str], int]]:
     rows = [([id_ for _, id_ in each.answer[0]], each.ts) for each in found]
     return sorted(rows, key=lambda row: (row[1], row[0]))
@@ -201,11 +215,11 @@ def play(
         often = choose.choice([0.1, 0.2, 1])
         for number in range(items):
             chance = choose.random()
-            if chance < 0.05 and len(home.asked) < 4:
+            if chance < 0.1 and len(home.asked) < 5:
                 home.register()
-            elif chance < 0.08 and home.live:
+            elif chance < 0.13 and home.live:
                 home.drop()
-            elif chance < 0.14:
+            elif chance < 0.18:
                 home.change()
             else:
                 home.take(number)
@@ -222,7 +236,7 @@ def test_absence_is_what_the_oracle_says(tmp_path: Path, part: int) -> None:
 
 
 def test_tasks_answer_as_the_driver_does(tmp_path: Path, spark: SparkSession) -> None:
-    assert play(tmp_path / "home", 13, Settings(where="spark"), spark, items=14)[0] > 0
+    assert play(tmp_path / "home", 16, Settings(where="spark"), spark, items=14)[0] > 0
     with xscl.connect(home=tmp_path / "home", spark=spark) as engine:
         rows = engine.sql("SELECT match, qid, ts_max FROM matches ORDER BY ts_max, qid, match").collect()
         assert [tuple(row) for row in rows] == [(match.id, match.query, match.ts) for match in engine.matches()]

@@ -199,7 +199,7 @@ def workload(seed: int) -> tuple[list[Step], Rules]:
 
 def test_random_homes(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
-    for seed in range(2 * examples(6)):
+    for seed in range(2 * examples(12)):
         steps, rules = workload(seed)
         expected, _ = check(tmp_path / str(seed), steps, rules)
         counts["matches"] += sum(map(len, expected.ids.values()))
@@ -210,7 +210,7 @@ def test_random_homes(tmp_path: Path) -> None:
 def test_standing_historical_and_asked_once(tmp_path: Path) -> None:
     """One text: registered before, between and behind the documents, and asked without being registered."""
     count = 0
-    for seed in range(examples(3)):
+    for seed in range(examples(6)):
         choose = Dice(2_000 + seed)
         docs = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 8, 12)]
         lateness = {name: choose.one(1, 2, 4) * SECOND for name in ("S", "T") if choose.chance(50)}
@@ -264,7 +264,7 @@ def test_a_query_that_is_registered_again_publishes_nothing_twice(tmp_path: Path
 def test_any_order_of_queries_documents_and_batches(tmp_path: Path) -> None:
     """Queries that start with all that is held, in random orders with random batches: one answer, the same ids."""
     count = 0
-    for seed in range(examples(2)):
+    for seed in range(examples(4)):
         choose = Dice(1_000 + seed)
         docs = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 5, 7)]
         steps: list[Step] = list(docs)
@@ -301,7 +301,7 @@ def test_lateness_of_what_is_published(tmp_path: Path) -> None:
     """What is published of what was held is late where it would have been if the queries had been there from the first;
     the same matches come of it in any order of registrations and batches."""
     counts: Counter[str] = Counter()
-    for seed in range(examples(4)):
+    for seed in range(examples(8)):
         choose = Dice(3_000 + seed)
         docs = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 7, 10)]
         queries = [

@@ -65,7 +65,7 @@ def queries(choose: Dice, *, others: int = 20) -> dict[str, CompiledQuery]:
 @pytest.mark.parametrize("whole", [False, True], ids=["units", "whole"])
 def test_purging_loses_no_match(whole: bool, tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(7, 7 + examples(7)) if whole else range(examples(7)):
+    for seed in range(7, 7 + examples(14)) if whole else range(examples(14)):
         choose = Dice(seed)
         asked = queries(choose)
         terms = settings(choose)
@@ -97,7 +97,7 @@ def test_homes_that_purge_answer_as_the_oracle(tmp_path: Path, monkeypatch: pyte
     for name, value in {"_FANOUT": 3, "_SMALL": 40}.items():
         monkeypatch.setattr(xscl.store.join_state, name, value)
     seen: Counter[str] = Counter()
-    for seed in range(100, 100 + examples(4)):
+    for seed in range(100, 100 + examples(8)):
         choose = Dice(seed)
         asked = list(queries(choose, others=0))
         terms = settings(choose)

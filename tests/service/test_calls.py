@@ -50,6 +50,32 @@ def test_a_refused_text_has_its_place(client: httpx2.Client) -> None:
         assert found["caret"] == "FOLLOWED {a=c, 7 days} S//blog->g[./author->c]\n         ^"
 
 
+def test_a_query_is_answered_once(served: Running, client: httpx2.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    for id_, name in (("o1", "book"), ("o2", "blog")):
+        push(client, id_, f"<{name}><author>Once</author></{name}>", 40)
+    asked = {"text": SAME.replace("FOLLOWED BY", "JOIN"), "name": "ever"}
+    with served.client("read") as reader:
+        found = reader.post("/v1/queries/run", json=asked)
+        assert found.headers["content-type"].startswith("application/x-ndjson")
+        first, *_, end = map(json.loads, found.text.splitlines())
+        assert (first["query"], [each["id"] for each in first["events"]]) == ("ever", ["o1", "o2"])
+        assert end == {"end": None, "notes": []}
+        assert [*map(json.loads, reader.post("/v1/queries/run", json=asked | {"limit": 0}).text.splitlines())] == [end]
+        wrong = reader.post("/v1/queries/run", json={"text": "S//["}).json()
+        assert (wrong["type"], wrong["column"]) == ("urn:xscl:problem:XSCL_SYNTAX", 4)
+    # A process that takes too long, says too much or lacks memory ends, and the service goes on.
+    for limits, status, condition in (
+        ({"sql_s": 0.01}, 504, "XSCL_RUN_TIME"),
+        ({"answer_bytes": 10}, 422, "XSCL_RUN_SIZE"),
+        ({"run_bytes": 1024 * 1024}, 422, "XSCL_RUN_SIZE"),
+    ):
+        monkeypatch.setattr(served.service, "settings", replace(SETTINGS, **limits))
+        refused = client.post("/v1/queries/run", json=asked)
+        assert (refused.status_code, refused.json()["type"]) == (status, f"urn:xscl:problem:{condition}")
+    assert client.get("/v1/queries").status_code == 200
+    assert "ever" not in client.get("/v1/queries").text
+
+
 def test_names_of_any_letters(client: httpx2.Client) -> None:
     for name in ("Ⱥ", "é", "名"):
         found = client.post("/v1/queries", json={"name": name, "text": "S//letters"})

@@ -18,6 +18,13 @@ from xscl.cli.client import Client
 from xscl.cli.printing import Format, print_rows
 from xscl.cli.remote import Answer, ask_sql
 
+TEMPLATE = "t2_09bc611bb4aa3c95"
+FEED = """<rss version="2.0"><channel><title>news</title><link>https://example.org/</link>
+<item><guid>urn:1</guid><title>One</title><pubDate>Mon, 01 Jan 2001 00:00:00 GMT</pubDate></item>
+<item><guid>urn:2</guid><title>No 2</title><pubDate>Tue, 02 Jan 2001 00:00:00 GMT</pubDate></item>
+<item><guid>urn:3</guid><title>No 23</title><pubDate>Tue, 02 Jan 2001 00:00:00 GMT</pubDate></item>
+</channel></rss>"""
+
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
@@ -25,6 +32,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         engine = found.service.engine
         engine.register(SAME, name="same")
         engine.register("SELECT <t>{b}</t> FROM S//book->b", name="books")
+        engine.register("S//none->n NOT FOLLOWED BY {n = m, 1 h} S//none->m", name="alone")
+        feed = tmp_path_factory.mktemp("feed") / "news.xml"
+        feed.write_text(FEED, encoding="utf-8")
+        engine.ingest(str(feed), channel="items")
         for n in range(4):
             for kind in ("book", "blog"):
                 text = f"<{kind}><title>{kind} {n}</title><author>Ann {n}</author></{kind}>"
@@ -66,6 +77,24 @@ def told(result: Result) -> str:
         ["query", "show", "same"],
         ["query", "explain", "same"],
         ["stats", "--format", "csv"],
+        ["stats", "--consistency", "--json"],
+        ["query", "list", "--group", "1", "--json"],
+        ["query", "run", SAME, "--name", "same", "--since", "5", "--limit", "2"],
+        ["query", "run", "S//book->b", "--format", "cards"],
+        ["item", "list", "--json"],
+        ["item", "list", "--feed", "news", "--since", "2001-01-01T00:00:00Z", "--like", "*2*", "--format", "csv"],
+        ["item", "list", "--until", "NOW-1d", "--limit", "1", "--format", "table"],
+        ["item", "show", "urn:3"],
+        ["item", "show", "urn:3", "--feed", "news", "--json"],
+        ["template", "list"],
+        ["template", "show", TEMPLATE],
+        ["template", "show", TEMPLATE, "--json"],
+        ["template", "show", TEMPLATE, "--graph", "mermaid"],
+        ["template", "sql", TEMPLATE],
+        ["template", "sql", TEMPLATE, "--query", "same", "--dialect", "sqlite"],
+        ["template", "datalog", TEMPLATE],
+        ["channel", "suggest"],
+        ["channel", "suggest", "S", "--json"],
     ],
     ids=" ".join,
 )
@@ -107,8 +136,57 @@ def test_queries_are_registered_and_dropped(ask: CliRunner, tmp_path: Path) -> N
     assert "one," in names and "notes," in names
     for name in ("one", "notes"):
         assert f"dropped {name}" in ask.invoke(app, ["query", "drop", name]).stderr
-    for asked in (["query", "add", "x", "S//x", "--owner", "me"], ["query", "list", "--group", "1"]):
-        assert ask.invoke(app, asked).exit_code == 2
+    assert ask.invoke(app, ["query", "add", "x", "S//x", "--owner", "me"]).exit_code == 2
+
+
+def test_witnesses_of_documents(service: Running, ask: CliRunner, tmp_path: Path) -> None:
+    engine = service.service.engine
+    engine.add_channel("wide", kind="rows", schema="sym string, price double", element="tick")
+    engine.add_channel("own", of="S")
+    for name, text in (("dear", "wide->w[./price->p][./price > 100]"), ("own", "own//book->b[./author->a]")):
+        engine.register(text, name=name)
+    (tmp_path / "book.xml").write_text("<book><author>Ann</author></book>", encoding="utf-8")
+    (tmp_path / "rows.csv").write_text("sym,price\nIBM,101.5\nHP,7\n", encoding="utf-8")
+    home = ["--home", str(service.service.home.root)]
+    for asked in (
+        ["query", "test", "same", str(tmp_path / "book.xml")],
+        ["query", "test", "own", str(tmp_path / "book.xml"), "--json"],
+        ["query", "test", "dear", str(tmp_path / "rows.csv"), "--format", "csv"],
+    ):
+        of_service, of_home = ask.invoke(app, asked), ask.invoke(app, [*asked, *home])
+        assert told(of_service) == told(of_home) and "Ann" in of_home.stdout + "Ann" * (asked[2] == "dear")
+        assert of_service.stderr == of_home.stderr
+
+
+def test_a_suspended_query_goes_on(service: Running, ask: CliRunner) -> None:
+    engine = service.service.engine
+    engine.register("S//pair->x JOIN {x = y, 1 d} S//pair->y", name="greedy")
+    engine.set_quotas(pairs=1)
+    engine.ingest([Event("S", f"p{n}", n, xml="<pair>1</pair>") for n in range(3)])
+    service.service.wake()
+    service.settled()
+    engine.set_quotas(pairs=None)
+    engine.ingest([Event("S", "p4", 4, xml="<pair>2</pair>")])
+    assert "greedy" in told(ask.invoke(app, ["query", "list", "--suspended"]))
+    resumed = ask.invoke(app, ["query", "resume", "greedy"])
+    assert "query greedy goes on from place" in resumed.stderr and "not for it were" in resumed.stderr
+    error = ask.invoke(app, ["query", "resume", "greedy"]).exception
+    assert isinstance(error, EngineError) and error.condition == "XSCL_NOT_SUSPENDED"
+
+
+def test_lateness_is_declared(service: Running, ask: CliRunner) -> None:
+    said = ask.invoke(app, ["channel", "suggest", "S", "--apply"]).stderr
+    assert said.startswith("channel S: lateness ")
+    assert said.strip().endswith(str(service.client().get("/v1/channels").json()["channels"][0]["lateness"]))
+
+
+def test_all_items_come_in_pages(service: Running, ask: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
+    from xscl.cli import remote_answers
+
+    whole = told(ask.invoke(app, ["item", "list", "--format", "ndjson"]))
+    monkeypatch.setattr(remote_answers, "_PAGE", 1)
+    assert told(ask.invoke(app, ["item", "list", "--format", "ndjson"])) == whole
+    assert whole.count("\n") == 3
 
 
 def test_refusals(service: Running, ask: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,6 +197,13 @@ def test_refusals(service: Running, ask: CliRunner, monkeypatch: pytest.MonkeyPa
         (["match", "count", "same", "--by", "zz"], "XSCL_BAD_AGGREGATE"),
         (["query", "list", "--url", "http://127.0.0.1:9"], "XSCL_NO_ANSWER"),
         (["query", "list", "--url", "nothing"], "XSCL_NO_ANSWER"),
+        (["query", "run", "S//["], "XSCL_SYNTAX"),
+        (["query", "run", "S//a", "--where", "spark"], "XSCL_NEEDS_HOME"),
+        (["query", "test", "unknown", "-"], "XSCL_QUERY_NOT_FOUND"),
+        (["item", "show", "unknown"], "XSCL_ITEM_NOT_FOUND"),
+        (["item", "list", "--feed", "unknown"], "XSCL_FEED_NOT_FOUND"),
+        (["template", "sql", "unknown"], "XSCL_TEMPLATE_NOT_FOUND"),
+        (["channel", "suggest", "unknown"], "XSCL_UNKNOWN_CHANNEL"),
     ):
         error = ask.invoke(app, asked).exception
         assert isinstance(error, EngineError), asked

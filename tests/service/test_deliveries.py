@@ -14,9 +14,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hook_server import hook_server
+from sqlalchemy.engine import Connection
 
 from xscl.answers.deliveries import add_files, add_webhook, delivery_rows, send_again
 from xscl.answers.match_listing import Listing, list_matches
@@ -27,6 +29,7 @@ from xscl.catalog.deliveries import Delivery, drop_delivery
 from xscl.catalog.tokens import add_token, list_tokens
 from xscl.engine import Engine
 from xscl.ingest.fetch import FetchLimits
+from xscl.service import deliverer as deliverer_module
 from xscl.service.deliverer import Deliverer
 from xscl.service.delivery_files import append_lines, next_file
 from xscl.service.delivery_sending import DeliverySettings
@@ -222,6 +225,28 @@ def test_what_a_target_does_not_take_is_given_up_and_sent_again(engine: Engine) 
             wait(lambda: row(engine.home, "shop")["sent"] == 11)
         assert sorted(hooks.taken) == sorted(ids(engine.home))
         assert row(engine.home, "shop")["dead_letters"] == 0
+
+
+def test_a_page_goes_once_though_the_catalogue_was_read_before_it_was_noted(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_slowly(connection: Connection) -> Any:
+        state = read_state(connection)
+        time.sleep(0.03)
+        return state
+
+    read_state = deliverer_module._read_state
+    monkeypatch.setattr(deliverer_module, "_read_state", read_slowly)
+    push(engine, *range(101, 111))
+    settings = DeliverySettings(page=6, limits=SOON.limits, look_s=0.01, apart_s=0)
+    with hook_server() as hooks:
+        add_webhook(engine.home, "shop", "high", hooks.url, after="start", private=True)
+        with delivering(engine.home, settings) as deliverer:
+            for _ in range(20):
+                deliverer.wake()
+                time.sleep(0.01)
+            wait(lambda: row(engine.home, "shop")["sent"] == 10)
+        assert hooks.taken == ids(engine.home)
 
 
 def test_everything_is_sent_again_on_demand(engine: Engine) -> None:

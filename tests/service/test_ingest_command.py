@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from http_service import SETTINGS, Running, running
 from typer.testing import CliRunner, Result
 
-from xscl.base.errors import EngineError
+from xscl.base.errors import EngineError, SourceError
 from xscl.base.types import Event
 from xscl.catalog.tables import HEARTBEATS
-from xscl.cli import pushing
+from xscl.cli import pushed_changes, pushing
 from xscl.cli.app import app
 from xscl.cli.client import Client
 from xscl.cli.pushing import Pusher
@@ -132,14 +132,14 @@ def test_what_no_service_does(service: Running, ask: CliRunner, option: list[str
 
 
 def test_commands_of_a_home_say_so(service: Running, ask: CliRunner, monkeypatch: pytest.MonkeyPatch) -> None:
-    error = ask.invoke(app, ["channel", "suggest", "--url", service.address]).exception
+    error = ask.invoke(app, ["late", "list", "--url", service.address]).exception
     assert isinstance(error, EngineError) and error.condition == "XSCL_NEEDS_HOME"
     monkeypatch.setenv("XSCL_HOME", str(service.service.home.root))
     monkeypatch.setenv("XSCL_URL", service.address)
-    result = ask.invoke(app, ["item", "list"])
+    result = ask.invoke(app, ["late", "list"])
     told(result)
     assert "not on the service that XSCL_URL names" in result.stderr
-    assert "XSCL_URL" not in ask.invoke(app, ["item", "list", "--home", str(service.service.home.root)]).stderr
+    assert "XSCL_URL" not in ask.invoke(app, ["late", "list", "--home", str(service.service.home.root)]).stderr
 
 
 class Busy(httpx2.MockTransport):
@@ -161,8 +161,8 @@ class Busy(httpx2.MockTransport):
             return httpx2.Response(mood, headers={"retry-after": "7"}, json=busy)
         self.bodies.append(request.content)
         count = request.content.count(b"\n")
-        counts = {"taken": count, "known": 0, "rejected": [], "refused": 0, "removed": 0, "missing": 0}
-        return httpx2.Response(202, json={**counts, "place": count})
+        counts = dict.fromkeys(("known", "refused", "versions", "removed", "missing"), 0)
+        return httpx2.Response(202, json={**counts, "taken": count, "rejected": [], "place": count})
 
 
 def test_a_busy_service_is_asked_again_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,6 +211,67 @@ def test_removals_go_to_a_service(service: Running, ask: CliRunner, tmp_path: Pa
     result = ask.invoke(app, ["ingest", str(lines), "--url", service.address])
     assert result.exit_code == 0
     assert "1 event taken, 1 removed, 1 not there to remove" in result.output
+
+
+CHANGES = """\
+op,no,at,what,price,note
+c,a,2026-06-01T09:00:00Z,"x, ""y""
+z",1.50,
+c,b,2026-06-01T09:00:01Z,x,2,""
+u,a,2026-06-01T09:00:02Z,x,1.75,
+zz,q,2026-06-01T09:00:02Z,x,1,
+d,b,,,,
+c,c,never,x,1,
+u,c,2026-06-01T09:00:03Z,x,1,
+d,d,,,,
+c,a,2026-06-01T09:00:02Z,x,1.75,
+"""
+
+
+def test_changes_of_rows_go_to_a_service(
+    service: Running, ask: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pushed_changes, "_ROWS", 3)
+    home = str(tmp_path / "home")
+    ask.invoke(app, ["init", "--home", home])
+    (tmp_path / "changes.csv").write_text(CHANGES, encoding="utf-8")
+    exact = {
+        "op": ["c", "-U", "+U", "d"],
+        "no": pa.array([1, 1, 1, 2], pa.int32()),
+        "at": pa.array([10, 10, 12, None], pa.timestamp("ms", "Europe/Zurich")),
+        "price": pa.array([1, 1, 2, 3], pa.decimal128(5, 2)),
+        "day": pa.array([1, 2, None, 4], pa.date32()),
+        "rate": [0.1, 1e300, None, 2.0],
+    }
+    pq.write_table(pa.table(exact), tmp_path / "exact.parquet")
+    columns = "no bigint, at timestamp, price decimal, day date, rate double"
+    for where in (["--home", home], ["--url", service.address]):
+        ask.invoke(app, ["channel", "add", "prices", "--kind", "rows", "--schema", columns, *where])
+    for file, options, code in (
+        ("changes.csv", ["--columns", "no,what,price,note", "--channel", "orders"], 3),
+        ("exact.parquet", ["--channel", "prices"], 0),
+    ):
+        asked = ["ingest", str(tmp_path / file), "--id", "no", "--op", "op", "--ts", "at", *options]
+        of_home, of_service = (
+            ask.invoke(app, [*asked, *where]) for where in (["--home", home], ["--url", service.address])
+        )
+        assert of_service.exit_code == of_home.exit_code == code, of_service.output
+        # A home tells of rows that go before it tells of those that are refused.
+        assert sorted(of_service.stderr.splitlines()) == sorted(
+            line for line in of_home.stderr.splitlines() if "to remove" not in line or line.count(",")
+        )
+    both = [taken(ask, place) for place in (home, service.service.home.root)]
+    mine, theirs = ([line for line in lines if '"orders"' in line or '"prices"' in line] for lines in both)
+    assert mine == theirs and len(mine) > 5
+
+
+def test_changes_need_what_a_home_needs(service: Running, ask: CliRunner, tmp_path: Path) -> None:
+    (tmp_path / "changes.csv").write_text(CHANGES, encoding="utf-8")
+    asked = ["ingest", str(tmp_path / "changes.csv"), "--channel", "o2", "--op", "kind", "--url", service.address]
+    refused = ask.invoke(app, [*asked, "--id", "no"])
+    assert refused.exit_code == 1 and "there is no column 'kind' for changes" in refused.stderr
+    error = ask.invoke(app, asked).exception
+    assert isinstance(error, EngineError | SourceError) and error.condition == "XSCL_BAD_OPTION"
 
 
 def test_a_registration_whose_answer_is_lost_is_not_made_twice() -> None:

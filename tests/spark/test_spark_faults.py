@@ -1,4 +1,4 @@
-"""Workers and Java that are killed in the middle of a batch, in a process of its own."""
+"""Workers and Java that end in the middle of a batch or a statement, in a process of its own."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import xscl
 import xscl.batches.level
 from xscl.base.errors import EngineError
 from xscl.base.settings import Settings
+from xscl.answers.sql_views import sql_errors
 from xscl.base.failpoints import hooked
 
 def children(process):
@@ -56,15 +57,30 @@ with xscl.connect(home=sys.argv[1], settings=Settings("spark")) as engine:
         xml = f"<k>{number}</k>"
         engine.ingest([xscl.Event("S", f"{n}{number}", number, xml=f"<{n}>{xml}</{n}>") for n in "ab"])
         run(engine, "tasks.witnesses", kill)
+    # A statement that gathers more than Java has.
+    try:
+        with sql_errors():
+            engine.sql("SELECT size(collect_list(concat(id, repeat('x', 1000000)))) FROM range(2000)").toArrow()
+    except EngineError as error:
+        print(error.condition)
+    print(len(engine.sql("SELECT * FROM events").toArrow()))
+    print(len(os.listdir(os.environ["TMPDIR"])))
 """
 
 
 @pytest.mark.spark
-def test_batches_after_workers_and_java_were_killed(tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+def test_batches_and_statements_after_workers_and_java_have_ended(tmp_path: Path) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    environment = {
+        **os.environ,
+        "TMPDIR": str(folder),
+        "SPARK_DRIVER_MEMORY": "512m",
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
     command = [sys.executable, "-c", _KILLED, str(tmp_path / "home")]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert ended.returncode == 0, ended.stderr[-2_000:]
     told = ended.stdout.split()
     # Spark may start workers anew before it asks them.
-    assert [line for line in told if line != "XSCL_BATCH"] == ["1", "XSCL_SPARK_GONE", "2"]
+    assert [line for line in told if line != "XSCL_BATCH"] == ["1", "XSCL_SPARK_GONE", "2", "XSCL_SPARK_GONE", "4", "1"]

@@ -58,7 +58,9 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize(("where", "cuts"), [("spark", "batches"), ("driver", "one batch")])
+@pytest.mark.parametrize(
+    ("where", "cuts"), [pytest.param("spark", "batches", marks=pytest.mark.thorough), ("driver", "one batch")]
+)
 def test_streams(spark: SparkSession, tmp_path: Path, where: Where, cuts: str) -> None:
     with xscl.connect(home=tmp_path / "home", spark=spark, settings=Settings(where)) as engine:
         engine.add_channel("ticks", kind="rows")

@@ -145,3 +145,22 @@ def test_an_explanation_of_one_block_has_a_record(catalog: Catalog) -> None:
 )
 def test_numbers_have_decimals_if_few_suffice(number: Fraction, text: str) -> None:
     assert _number(number) == text
+
+
+def test_steps_tell_their_sides_and_the_parts_that_they_share(tmp_path: Path) -> None:
+    text = "S[./k->a] FOLLOWED BY {a = b, 1 h} T[./k->b] FOLD {b = c, LONGEST} T[./k->c] FILTER {DUR > 1 min}"
+    home = init_home(tmp_path / "home")
+    add_channel(home.catalog, "T", lateness="1 h")
+    registry = Registry(home.catalog)
+    registry.register(text, name="one")
+    registry.register("T[./k->c] NEXT {c = d} T[./k->d]", name="other")
+    found = explain(home.catalog, "one")
+    assert [(step.left, step.text, step.right) for step in found.steps] == [
+        ("blocks 1 to 2", "FOLD {b = c, LONGEST}", "block 3"),
+        ("blocks 1 to 3", "FILTER {DUR > 1 min}", ""),
+    ]
+    assert [(part.blocks, part.users) for part in found.parts] == [("blocks 1 to 2", 1), ("block 3", 2)]
+    assert {each.channel: each.settled for each in found.ends}["T"] == "not settled by any event yet"
+    assert (found.cases, found.links) == ((), ()) and found.sql.count("SELECT DISTINCT") == 2
+    shown = explanation_text(found)
+    assert "Steps; answered once" in shown and "Conjunctive queries of the parts" in shown

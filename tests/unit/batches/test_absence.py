@@ -131,7 +131,10 @@ def test_a_process_may_end_anywhere(tmp_path: Path) -> None:
                 raise KeyboardInterrupt
 
         with hooked(at), xscl.connect(home=folder) as engine:
-            engine.register(TEXT, name="q")
+            engine.add_channel("A", lateness="0 s")
+            engine.register(f"{TEXT} PUBLISH M CONSISTENCY STRONG", name="q")
+            engine.register("M->m NOT FOLLOWED BY {1} A PUBLISH N CONSISTENCY STRONG", name="r")
+            engine.register("N", name="s")
             for ts in (1, 2, 20, 40):
                 engine.ingest([event("A", ts), event("B", ts + 9, str(ts % 3))])
                 engine.heartbeat("B", (ts + 5) * S)
@@ -141,12 +144,12 @@ def test_a_process_may_end_anywhere(tmp_path: Path) -> None:
                     engine.run_once()
             engine.end_input()
             engine.run_once()
-            return answers(engine, "q")
+            return [found for query in "qrs" for found in answers(engine, query)]
 
     expected = play(tmp_path / "steady")
     assert expected
     mine = [name for name in sorted(steps) if name.startswith("batch.")]
-    assert {"batch.absence", "batch.decided", "batch.pending"} <= set(mine)
+    assert {"batch.absence", "batch.decided", "batch.pending", "batch.publish", "batch.published"} <= set(mine)
     for number, name in enumerate(mine):
         assert play(tmp_path / str(number), name) == expected, name
 

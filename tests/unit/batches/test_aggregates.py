@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import sqlalchemy as sa
 
 import xscl
+from xscl.batches import aggregate_answers, window_memory
+from xscl.batches.aggregate_answers import begun
 from xscl.batches.aggregate_groups import Matches
-from xscl.batches.aggregate_rows import ROW_SCHEMA
+from xscl.batches.aggregate_rows import ROW_SCHEMA, read_kept
 from xscl.batches.aggregate_values import Numbers
+from xscl.catalog.tables import STATE_FILES
+from xscl.catalog.windows import Windows
 
 
 def matches(times: list[int]) -> Matches:
@@ -27,6 +33,8 @@ def matches(times: list[int]) -> Matches:
         "received": [0] * count,
         "name": [str(number) for number in range(count)],
         "texts": [["x"]] * count,
+        "number": range(count),
+        "told": [None] * count,
     }
     return Matches(pa.table({name: list(values) for name, values in columns.items()}, schema=ROW_SCHEMA))
 
@@ -39,18 +47,20 @@ def test_sums_of_nothing_are_compared_with_any_number(digits: int, sign: int) ->
         assert sums.compared("<", number).tolist() == [sign > 0, False]
 
 
+def numbers(times: list[int], every: int, window: int, least: int, most: int) -> list[int]:
+    """Numbers of the windows of one group that have matches."""
+    return [int(n) for _, some, _ in begun(matches(times).runs(()), every, window, least, most) for n in some]
+
+
 def test_no_other_windows_are_made_than_are_asked_for() -> None:
-    found = matches([-3, 0, 0, 4, 25, 1000])
+    times = [-3, 0, 0, 4, 25, 1000]
     for every, window in [(1, 1), (2, 5), (5, 10), (10, 10)]:
-        known = sorted(
-            {n for ts in [-3, 0, 4, 25, 1000] for n in range(-20, 1001) if n * every <= ts < n * every + window}
-        )
+        known = sorted({n for ts in times for n in range(-20, 1001) if n * every <= ts < n * every + window})
         for least, most in [(-20, 1000), (0, 3), (3, 2), (6, 999)]:
-            assert found.windows(every, window, least, most) == [n for n in known if least <= n <= most]
-    assert matches([]).windows(1, 10, 0, 5) == []
+            assert numbers(times, every, window, least, most) == [n for n in known if least <= n <= most]
+    assert numbers([], 1, 10, 0, 5) == []
     # Each of many matches is in many windows, and two of them are asked for.
-    far = matches(list(range(20_000)))
-    assert far.windows(1, 1 << 40, 7, 8) == [7, 8]
+    assert numbers(list(range(20_000)), 1, 1 << 40, 7, 8) == [7, 8]
 
 
 def test_windows_of_a_channel_that_the_same_batch_publishes_first(tmp_path: Path) -> None:
@@ -99,3 +109,112 @@ def test_a_dropped_query_leaves_the_ids_of_others_alone(tmp_path: Path, text: st
 
     whole = ids(tmp_path / "whole", False)
     assert whole and whole == ids(tmp_path / "cut", True)
+
+
+ONCE = "SELECT k, count() AS n FROM a[./k->k] WINDOW 1 s GROUP BY k ONCE PER 1 h"
+
+
+def kept_files(engine: xscl.Engine) -> list[Path]:
+    """The file of windows; none, if nothing is kept."""
+    return [engine.home.root / row["path"] for row in engine.home.catalog.rows(STATE_FILES) if row["kind"] == "windows"]
+
+
+def ingest(engine: xscl.Engine, second: int, values: list[str]) -> None:
+    engine.ingest(
+        [xscl.Event("a", f"e{second}-{n}", second, xml=f"<r><k>{value}</k></r>") for n, value in enumerate(values)]
+    )
+    engine.run_once()
+
+
+def test_groups_that_were_told_take_little_however_long_they_are(tmp_path: Path) -> None:
+    """Each is told once an hour, and the file has a digest of it."""
+    long = [f"{number:02}" + "x" * 100_000 for number in range(20)]
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("a", lateness="1 s")
+        engine.register(ONCE, name="w")
+        for second in (10, 20, 3_700):
+            ingest(engine, second, long)
+        engine.heartbeat("a", 3_900_000_000)
+        engine.run_once()
+        times = sorted(match.ts // 1_000_000 for match in engine.matches("w"))
+        assert times == [10] * 20 + [3_700] * 20
+        (path,) = kept_files(engine)
+        (of,) = read_kept(path).told.values()
+        assert len(of) == 20 and path.stat().st_size < 20_000
+
+
+def test_nothing_is_kept_of_queries_that_are_gone(tmp_path: Path) -> None:
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("a", lateness="1 s")
+        for number in range(3):
+            engine.register(ONCE.replace("1 h", f"{number + 1} h"), name=f"w{number}")
+        engine.register(ONCE.replace("a[./k->k]", "a/r[./k->k]"), name="other")
+        ingest(engine, 10, ["1", "2"])
+        ingest(engine, 20, ["1"])
+        (path,) = kept_files(engine)
+        before = read_kept(path)
+        assert (len(before.told), len(before.answered)) == (4, 2)
+        for name in ("w0", "w2", "other"):
+            engine.drop(name)
+        ingest(engine, 30, ["3"])
+        ingest(engine, 40, ["3"])
+        (path,) = kept_files(engine)
+        after = read_kept(path)
+        assert (len(after.told), len(after.answered)) == (1, 1)
+
+
+def test_a_batch_reads_who_asks_only_where_that_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    reads = window_memory.read_windows
+
+    def counted(connection: sa.Connection, first: int, last: int) -> Windows:
+        read.append(first)
+        return reads(connection, first, last)
+
+    monkeypatch.setattr(window_memory, "read_windows", counted)
+    text = "SELECT k, count() AS n FROM a[./k->k] WINDOW {} s EVERY {} s GROUP BY k"
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("a", lateness="1 s")
+        changes: list[Callable[[], object]] = [
+            lambda: engine.register(text.format(1, 1), name="one"),
+            lambda: engine.register(text.format(1, 1), name="same"),
+            lambda: engine.register(text.format(2, 2), name="other"),
+            lambda: engine.drop("one"),
+            lambda: engine.add_channel("b", of="a"),
+        ]
+        for number, change in enumerate(changes):
+            change()
+            for second in range(3):
+                ingest(engine, 10 * number + second, ["1"])
+            # A query that goes is there in the batch in which it goes.
+            assert len(read) <= 2, number
+            assert read, number
+            read.clear()
+        found = [sorted(match.ts // 1_000_000 for match in engine.matches(name)) for name in ("one", "same", "other")]
+    assert found == [
+        [1, 2, 3, 11, 12, 13, 21],
+        [11, 12, 13, 21, 22, 23, 31, 32, 33, 41],
+        [22, 24, 32, 34],
+    ]
+
+
+@pytest.mark.parametrize("cuts", [(), (3,), (1, 2, 3, 4, 5, 6, 7, 8)])
+def test_the_last_of_a_group_are_among_the_last_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cuts: tuple[int, ...]
+) -> None:
+    """However many groups there are, and whenever each was there last, so many matches are kept."""
+    monkeypatch.setattr(aggregate_answers, "MAX_LOOKED_BACK", 5)
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("a", lateness="1 s")
+        engine.register("SELECT k, count() AS n FROM a[./k->k] WINDOW LAST 3 GROUP BY k", name="w")
+        values = ["x", "y", "a", "b", "y", "x", "y", "c", "x", "y"]
+        for second, value in enumerate(values):
+            engine.ingest([xscl.Event("a", f"e{second}", 10 * second, xml=f"<r><k>{value}</k></r>")])
+            if second in cuts:
+                engine.run_once()
+        engine.heartbeat("a", 1_000_000_000)
+        engine.run_once()
+        found = [(match.values["k"], match.values["n"]) for match in sorted(engine.matches("w"), key=lambda m: m.ts)]
+        assert found == list(zip(values, "1111212122", strict=True))
+        (path,) = kept_files(engine)
+        assert read_kept(path).rows.num_rows <= 5

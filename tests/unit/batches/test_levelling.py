@@ -19,7 +19,8 @@ QUERIES = {
     "pairs": 'SELECT <pair k="{x}"/> FROM S/a/k->x FOLLOWED BY {x = y, 1 min} S/b/k->y PUBLISH P',
     "met": 'SELECT <met k="{x}"/> FROM P/pair/@k->x FOLLOWED BY {x = y, 1 min} S/b/k->y PUBLISH Q',
     "last": "Q/met/@k->x JOIN {x = y, 1 min} P/pair/@k->y",
-    "unmet": "S/a/k->x NOT FOLLOWED BY {x = y, 1 min} P/pair/@k->y",
+    "unmet": "S/a/k->x NOT FOLLOWED BY {x = y, 1 min} P/pair/@k->y PUBLISH U",
+    "again": "U/k->x FOLLOWED BY {x = y, 1 min} S/a/k->y",
     "alone": "P/pair->p[@k->x] WITHOUT {x = y, z - p IN [-30 s, 1 min]} Q/met->z[@k->y]",
 }
 

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from absences import S, answers
 
 import xscl
 from xscl.answers.consistency import consistency_rows
+from xscl.batches import too_late
+from xscl.catalog.queries import Remembering
 from xscl.engine import Engine
 
 TEXT = "A->x[./k->a] NOT FOLLOWED BY {a = b, 10} B->y[./k->b] CONSISTENCY"
@@ -83,3 +86,22 @@ def test_what_is_asked_once_forgets_as_well(engine: Engine) -> None:
     engine.ingest([event("A", 1), event("B", 9, "2"), event("B", 5)])
     for level, found in (("WEAK", ["A1"]), ("BLOCKING 1 MEMORY 4", []), ("STRONG", [])):
         assert [match.events[0].id for match in engine.query_once(f"{TEXT} {level}").matches] == found
+
+
+def test_queries_are_read_where_an_event_is_behind(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    reads = too_late.read_remembering
+
+    def counted(connection: sa.Connection, first: int, last: int) -> list[Remembering]:
+        read.append(first)
+        return reads(connection, first, last)
+
+    monkeypatch.setattr(too_late, "read_remembering", counted)
+    for name in ("A", "B"):
+        engine.add_channel(name, lateness="20 s")
+    engine.register(f"{TEXT} BLOCKING 0 s MEMORY 4 s", name="between")
+    late = []
+    for ts in (1, 8, 5, 3, 9):
+        engine.ingest([event("B", ts)])
+        late += [report.late_for for report in engine.run_once()]
+    assert (late, len(read)) == ([0, 0, 0, 1, 0], 1)

@@ -361,6 +361,27 @@ def test_others_answers_are_those_without_the_greedy_query(tmp_path: Path, batch
 # -- queries of owners -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("seam", [False, True], ids=["shared", "alone"])
+def test_runs_of_a_fold_count(engine: Engine, seam: bool) -> None:
+    """The parts of both queries are the same five events; FOLD makes every run of them."""
+    engine.add_channel("S", lateness="1 s")
+    engine.set_quotas(pairs=9)
+    engine.register("S[./k->a] NEXT {a = b} S[./k->b]", name="modest")
+    for name in ("early", "greedy"):
+        engine.register("S[./k->a] FOLD {a = b} S[./k->b]", name=name)
+        if name == "early" and seam:
+            engine.ingest([Event("S", "e0", 0, xml="<e><k>1</k></e>")])  # only who came before it sees it
+    engine.ingest(Event("S", f"e{ts}", ts, xml="<e><k>1</k></e>") for ts in range(1, 8))
+    (report,) = engine.run_once()
+    # Of five settled events there are 10 runs, of six 15.
+    runs = {"early": 15 if seam else 10, "greedy": 10}
+    assert {each.query: each.reason for each in report.suspended} == {
+        name: f"{count} combinations of documents (at most 9) in batch 1" for name, count in runs.items()
+    }
+    assert states(engine)["modest"] == "live"
+    assert {name: len(listed(engine, name)) for name in runs} == runs
+
+
 def test_an_owner_has_so_many_live_queries(engine: Engine, tmp_path: Path) -> None:
     engine.set_quotas(queries=2)
     engine.register("S//a", name="a1", owner="ann")

@@ -6,13 +6,18 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import xscl
 from xscl.base.errors import SourceError
+from xscl.base.failpoints import hooked
 from xscl.engine import Engine
+from xscl.ingest.records import Removal
+from xscl.intake.intake import Intake
+from xscl.store import results
 from xscl.upkeep.event_export import export_events
 
 PAIRS = "A[./k->a] JOIN {a = b, 10} B[./k->b]"
@@ -72,6 +77,32 @@ def test_a_query_that_was_dropped_before_keeps_its_matches(engine: Engine) -> No
     engine.ingest([line("A", "a2"), line("B", "b2"), removal("A", "a1"), removal("A", "a2")])
     assert held(engine) == ["a1 b1"]
     assert held(engine, "later") == []
+
+
+def test_removals_that_follow_each_other_are_one_transaction(engine: Engine) -> None:
+    engine.ingest([line("A", f"a{n}") for n in range(5)] + [line("B", "b1")])
+    steps: list[str] = []
+    lines = [removal("A", id_) for id_ in ("a0", "a1", "a1", "a9")] + [line("A", "a1", 2)]
+    with hooked(steps.append):
+        report = engine.ingest([*lines, removal("A", "a1"), removal("B", "b9"), removal("A", "a2")])
+    # The runs are of four removals, an event, and a removal three times.
+    assert steps.count("intake.commit") == 5
+    assert (report.removed, report.missing, report.taken) == (4, 3, 1)
+    assert [note.partition(": ")[2] for note in report.notes] == [
+        "A has no event 'a1' to remove",
+        "A has no event 'a9' to remove",
+        "B has no event 'b9' to remove",
+    ]
+    assert held(engine) == ["a3 b1", "a4 b1"]
+
+
+def test_removals_that_are_refused_are_refused_one_by_one(tmp_path: Path) -> None:
+    with xscl.connect(home=tmp_path / "strict") as engine:
+        report = Intake(engine.home, strict=True).take([Removal("X", (id_,), f"f:{id_}") for id_ in "12"])
+    assert [(each.source, each.condition) for each in report.problems] == [
+        ("f:1", "XSCL_UNKNOWN_CHANNEL"),
+        ("f:2", "XSCL_UNKNOWN_CHANNEL"),
+    ]
 
 
 def test_what_is_not_there_is_counted_and_told(engine: Engine) -> None:
@@ -153,3 +184,26 @@ def test_a_removal_is_exported_in_its_place(engine: Engine, tmp_path: Path) -> N
 def test_lines_that_are_no_removals_are_refused(engine: Engine, bad: object) -> None:
     report = engine.ingest([{"retract": bad}])
     assert [problem.condition for problem in report.problems] == ["XSCL_BAD_EVENT_LINE"]
+
+
+def test_a_removal_reads_the_results_that_may_have_the_event(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str | Path] = []
+    reads = results.read_columns
+
+    def counted(file: str | Path, *asked: Any, **named: Any) -> pa.Table:
+        read.append(file)
+        return reads(file, *asked, **named)
+
+    batches = 6
+    for number in range(batches):
+        ts = 100 * number
+        engine.ingest([line(channel, f"{channel}{number}", ts) for channel in ("A", "B", "C")])
+        engine.run_once()
+    monkeypatch.setattr(results, "read_columns", counted)
+    for place, id_ in enumerate(["A0", "A5", "C1"]):
+        read.clear()
+        assert engine.retract(id_[0], [id_]).removed == 1
+        engine.run_once()
+        folders = {Path(file).relative_to(engine.home.root).parts[1] for file in read}
+        assert len(folders) == (1 if id_[0] == "A" else 0), id_
+        assert len(held(engine)) == batches - min(place + 1, 2)

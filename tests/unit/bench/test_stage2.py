@@ -68,6 +68,7 @@ def test_what_is_kept_at_half_and_at_the_end() -> None:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("spark")
 def test_two_levels(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
     monkeypatch.setattr("xscl.bench.bench.start_session", lambda: spark)

@@ -129,7 +129,7 @@ def test_what_is_no_channel_name(name):
         ('{"channel": "S", "xml": "<a>\\ud800</a>"}', ["xml", "surrogate"]),
         ('{"channel": "S", "row": {"a": "\\udc00"}}', ["row.a", "surrogate"]),
         ('{"channel": "S", "row": {"\\udc00": 1}}', ["row", "surrogate"]),
-        ('{"channel": "S", "time": 1, "xml": "<a/>"}', ['"time"', "channel, id, ts, xml, row", "register"]),
+        ('{"channel": "S", "time": 1, "xml": "<a/>"}', ['"time"', "channel, id, ts, start, xml, row", "register"]),
         ('{"channel": "S", "channel": "T", "xml": "<a/>"}', ['"channel" is given twice']),
         ('{"channel": "S", "row": {"a": 1, "a": 2}}', ['"a" is given twice']),
         ('{"register": "S//a"}', ["register must be an object", "found a string"]),

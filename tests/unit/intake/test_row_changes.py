@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import sqlalchemy as sa
 
 import xscl
 from xscl.base.errors import SourceError
 from xscl.catalog.channels import read_channels
 from xscl.engine import Engine
+from xscl.ingest.records import Rejected
+from xscl.intake import removals, rows
+from xscl.intake.checks import CheckedEvent
+from xscl.intake.transaction import Chunk
 
 COMES = ["c", "INSERT", "r", "update", "U", "+I", "+U", "update_postimage"]
 GOES = ["d", "DELETE", "-D"]
@@ -85,3 +90,53 @@ def test_a_table_is_a_new_channel_without_the_column_of_changes(engine: Engine) 
     assert engine.ingest(rows, channel="made", id="no", op="op").taken == 2
     with engine.home.catalog.read() as connection:
         assert list(read_channels(connection)["made"].schema or {}) == ["no", "v"]
+
+
+def test_rows_go_one_by_one_where_one_comes_back(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    singly: list[int] = []
+    take = rows.take_events
+
+    def counted(chunk: Chunk, events: Sequence[CheckedEvent | Rejected]) -> None:
+        singly.append(len(events))
+        take(chunk, events)
+
+    monkeypatch.setattr(rows, "take_events", counted)
+    count = 600
+
+    def ingest(first: int) -> int:
+        table = pa.table({"no": [str(first + n) for n in range(count)], "v": [1] * count})
+        return engine.ingest(table, channel="T", id="no").taken
+
+    assert ingest(0) == count
+    assert engine.retract("T", ["7"]).removed == 1
+    assert ingest(1_000) == count and not singly
+    assert ingest(0) == 1 and singly == [count]
+    assert engine.retract("T", ["7"]).removed == 1
+    assert ingest(2_000) == count and ingest(7) == 8 and singly == [count, count]
+    assert len(held(engine)) == 3 * count + 7
+
+
+def test_an_item_that_comes_and_goes_is_read_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    among = removals.removed_among
+
+    def counted(connection: sa.Connection, docids: Collection[int]) -> dict[int, int]:
+        asked.append(len(docids))
+        return among(connection, docids)
+
+    monkeypatch.setattr(removals, "removed_among", counted)
+    count = 60
+    changes = {"op": ["c", "d"] * count, "no": ["hot"] * (2 * count), "v": list(range(2 * count))}
+    for number in range(2):
+        asked.clear()
+        report = engine.ingest(pa.table(changes), channel="T", id="no", op="op")
+        assert (report.taken, report.removed, report.missing) == (count, count, 0)
+        # Each time those that came since, and once those of before.
+        assert sum(asked) == count + number * count
+    assert held(engine) == []
+
+
+def test_a_long_word_is_cut_where_it_is_refused(engine: Engine) -> None:
+    rows = pa.table({"op": ["z" * 100_000], "no": ["1"], "v": [1]})
+    (problem,) = engine.ingest(rows, channel="T", id="no", op="op").problems
+    assert "is no change of a row" in problem.message and len(problem.message) < 500

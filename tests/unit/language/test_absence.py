@@ -6,7 +6,7 @@ import pytest
 
 from xscl.base.errors import QueryError, XsclError
 from xscl.language import ast
-from xscl.language.compile import CompiledQuery, at_level, compile_query
+from xscl.language.compile import GUARDED, CompiledQuery, at_level, compile_query
 from xscl.language.format import format_level, format_query
 from xscl.language.forms import Preparer
 from xscl.language.parser import parse_level, parse_query
@@ -29,7 +29,6 @@ def compiled(text: str) -> CompiledQuery:
             "the variable y",
             "before WITHOUT",
         ),
-        ("S->x NOT FOLLOWED BY {x = y, 1 h} T->y PUBLISH ¦c¦", "ABSENCE_LIMIT", "does not publish", "match list"),
         ("S->x NOT FOLLOWED BY {x = y, 1 h, ¦ONCE¦} T->y", "ABSENCE_LIMIT", "ONCE says nothing", "braces of a join"),
         ("S->x WITHOUT {x = y, ¦BETWEEN¦} T->y", "ABSENCE_LIMIT", "of one document", "window"),
         ("S->x WITHOUT {x = ¦z¦, 1 h} T->y", "UNBOUND_VARIABLE", "the variable z", "bind it"),
@@ -91,6 +90,31 @@ def test_groups_are_those_of_equal_questions() -> None:
     assert one.read == {"S", "T"}
 
 
+def test_queries_that_differ_in_constants_have_parts_that_differ_in_guards() -> None:
+    text = "S->x[./a = 1][./b->p] NOT FOLLOWED BY {p = q, 1 h} T->y[./c->q]"
+    preparer = Preparer()
+    found = [(compiled(each), preparer.prepare_text(each).compiled) for each in (text, text.replace("1]", "2]"))]
+    for one, prepared in found:
+        assert one.absence is not None and prepared.absence is not None
+        assert one.group == prepared.group
+        assert [part.text for part in one.absence.parts] == [part.text for part in prepared.absence.parts]
+        for part in one.absence.parts:
+            assert part.compiled.group.guards
+            again = (
+                compile_query(parse_query(part.text), part.text, guarded=part.text.startswith(GUARDED)),
+                preparer.prepare_text(part.text).compiled,
+            )
+            assert {part.compiled.group.key} == {each.group.key for each in again}
+    (one, _), (other, _) = found
+    assert one.absence is not None and other.absence is not None
+    for mine, theirs in zip(one.absence.parts, other.absence.parts, strict=True):
+        assert mine.compiled.group.key != theirs.compiled.group.key
+        assert mine.compiled.group.instance == theirs.compiled.group.instance
+    assert one.group.instance == other.group.instance
+    # What is asked outright has rows of its own documents alone.
+    assert not compiled("S->x[./a = 1][./b->p]").group.guards
+
+
 def test_levels_and_changes_make_groups_of_their_own() -> None:
     text = "S->x[./a->p] NOT FOLLOWED BY {p = q, 1 h} T->y[./b->q]"
     between = ("BLOCKING 1 s MEMORY 2 s", "BLOCKING 1 s MEMORY 1 s", "BLOCKING 0 MEMORY 1")
@@ -116,7 +140,6 @@ def test_levels_and_changes_make_groups_of_their_own() -> None:
     "text",
     [
         "S->x NOT FOLLOWED BY {1 h} T ON CHANGE RETRACT",
-        "S PUBLISH c ON CHANGE RETRACT",
         "S STARTING ALL ON CHANGE RETRACT",
         "S ON CHANGE FORGET",
         "S CONSISTENCY OFTEN",

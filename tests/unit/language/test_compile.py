@@ -344,3 +344,19 @@ def test_atoms_on_wildcards_count_as_the_most_that_they_may_become() -> None:
     with pytest.raises(UnsupportedFeatureError, match="name the columns"):
         compiled(f"T/*/*->x JOIN {{{atoms}, 1 h}} S//a->y")
     assert compiled(f"T/*/*->x JOIN {{{atoms}, 1 h}} S//a->y", XML).template.joins
+
+
+def test_windows_over_cells_of_rows_share_a_part() -> None:
+    rows = {"T": ChannelFacts("rows", frozenset({"p", "q"}))}
+    made = [
+        f"SELECT a, count() AS n FROM T{each} WINDOW 1 h GROUP BY a"
+        for each in ("[./p->a][./q->b]", "[./p->b][./q->a]", "[./p->a][./*->b]", "[./p->a][.//q->b]")
+    ]
+
+    def parts(facts: ChannelFacts | None) -> list[str]:
+        found = [compile_query(parse_query(text), text, channels={"T": facts or ChannelFacts("xml")}) for text in made]
+        return [each.parts[0].text.partition(" FROM")[0] for each in found]
+
+    # What may have several nodes in an event is selected where a query speaks of it alone.
+    assert parts(rows["T"]) == ["SELECT a, b", "SELECT b, a", "SELECT a", "SELECT a"]
+    assert parts(None) == ["SELECT a"] * 4

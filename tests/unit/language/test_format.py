@@ -40,7 +40,7 @@ TEXTS = [
     ("A JOIN {x - y in (-unbounded, unbounded)} B", "A\n  JOIN {x - y IN [-UNBOUNDED, UNBOUNDED]}\nB"),
     ("A JOIN {x - y in [-1 d, -'PT1S']} B", "A\n  JOIN {x - y IN [-1 d, -1 s]}\nB"),
     ("A JOIN {2 * (x + 1) / 3 = -y} B", "A\n  JOIN {2/3 * x + 2/3 = -y}\nB"),
-    ("A JOIN {-(1/2) < 0.25 - z/a AND -(-3) = 1 - 2} B", "A\n  JOIN {-1/2 < -z/a + 1/4 AND 3 = -1}\nB"),
+    ("A JOIN {-(1/2) < 0.25 - z/a AND -(-3) = 1 - 2} B", "A\n  JOIN {-0.5 < -z/a + 0.25 AND 3 = -1}\nB"),
     ("A JOIN {0 * x - 1 >= 's'} B", "A\n  JOIN {0 * x - 1 >= 's'}\nB"),
     ("select x1/a//b as h, y from S publish p starting all", "SELECT x1/a//b AS h, y FROM S\nPUBLISH p\nSTARTING ALL"),
     ('S starting "2026-06-01T00:00:00Z"', "S\nSTARTING '2026-06-01T00:00:00Z'"),

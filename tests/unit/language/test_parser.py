@@ -582,8 +582,6 @@ REFUSED = [
     ("S[./comment()]", "XSCL_UNSUPPORTED_FUNCTION", 5, "comment()"),
     ("S JOIN {upper(x) = y} T", "XSCL_UNSUPPORTED_FUNCTION", 9, "normalize-space"),
     ("S JOIN {x = tokens(y)} T", "XSCL_UNSUPPORTED_FUNCTION", 13, "tokens"),
-    ("S NEXT {1 s} T", "XSCL_UNSUPPORTED_OPERATOR", 3, "FOLLOWED BY"),
-    ("S fold {1 s} T", "XSCL_UNSUPPORTED_OPERATOR", 3, "fold"),
     ("S JOIN {1 s} " * 16 + "S", "XSCL_TOO_MANY_BLOCKS", 209, "channel"),
     ("S JOIN {1 s} (" * 20 + "S", "XSCL_TOO_MANY_BLOCKS", 225, "channel"),
 ]

@@ -13,7 +13,10 @@ from xscl.base.types import Event
 from xscl.catalog.channels import read_channels, read_facts
 from xscl.catalog.groups import read_rt_rows, read_template_use
 from xscl.catalog.records import ChannelInfo
+from xscl.catalog.subscriptions import add_feed
+from xscl.intake.heartbeats import take_heartbeat
 from xscl.intake.intake import Intake
+from xscl.language.facts import ANSWERS
 from xscl.registry.channels import add_channel, set_channel
 from xscl.registry.registry import Registry
 from xscl.store.home import Home, init_home
@@ -106,6 +109,16 @@ def test_a_channel_of_documents_has_no_columns(home: Home) -> None:
 def test_names_of_channels(home: Home, name: str) -> None:
     with pytest.raises((CatalogError, SourceError)):
         add_channel(home.catalog, name)
+
+
+def test_the_channel_of_answers_of_windows_is_no_one_elses(home: Home) -> None:
+    assert refusal(home, add_channel, ANSWERS) == "XSCL_BAD_NAME"
+    assert refusal(home, add_channel, "s", of=ANSWERS) == "XSCL_BAD_NAME"
+    with pytest.raises(CatalogError, match="XSCL_BAD_NAME"):
+        add_feed(home.catalog, "https://example.org/f", now=1, channel=ANSWERS)
+    with home.catalog.begin() as connection, pytest.raises(CatalogError, match="XSCL_BAD_NAME"):
+        take_heartbeat(connection, ANSWERS, 1, 1)
+    assert ANSWERS not in home.catalog.ask(read_channels)
 
 
 def test_names_of_elements(home: Home) -> None:

@@ -370,6 +370,17 @@ def test_a_note_says_that_nothing_ends_what_waits(registry: Registry) -> None:
     assert not any("forever" in note for note in registry.register(text).notes)
 
 
+def test_channels_are_settled_that_the_same_script_publishes_to(registry: Registry) -> None:
+    add_channel(registry.catalog, "S", lateness="1h")
+    script = "CREATE QUERY a AS S PUBLISH P; CREATE QUERY b AS SELECT count() AS n FROM P->p WINDOW 1 h EVERY 1 h;"
+    published, windowed = registry.load(script)
+    assert published.ok and windowed.ok and windowed.notes == ()
+    _, _, again = registry.load(
+        "CREATE QUERY c AS S PUBLISH R; DROP QUERY c; CREATE QUERY d AS S->x NOT FOLLOWED BY {1 h} R;"
+    )
+    assert any("nothing settles the times of R" in note for note in again.notes)
+
+
 def test_a_memory_is_no_longer_than_the_lateness(registry: Registry) -> None:
     for name, lateness in (("A", "1 h"), ("B", "2 min")):
         add_channel(registry.catalog, name, lateness=lateness)

@@ -132,7 +132,7 @@ def random_rows(choose: Dice, program: Program, most: int) -> list[Row]:
 def test_every_combination_once(cut: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the cuts of batches, runs, files and shares, and however few are looked at together."""
     count = 0
-    for seed in range(examples(15)):
+    for seed in range(examples(30)):
         choose = Dice(seed)
         monkeypatch.setattr(link_chains, "_MOST", choose.one(1, 3, 100))
         monkeypatch.setattr(link_chains, "_MANY", choose.one(0, 1, 100))
@@ -175,7 +175,7 @@ def placed(run: LinkRun, choose: Dice, folder: Path) -> LinkRun:
 def test_shares_of_events_are_one_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tasks that each get what others found of some events give what one process gives, in columns or one by one."""
     count = 0
-    for seed in range(examples(12)):
+    for seed in range(examples(24)):
         choose = Dice(seed)
         monkeypatch.setattr(link_matches, "_FEW", 1 << 30)
         program = program_of(*sorted({choose.one(*SHAPES) for _ in range(3)}))

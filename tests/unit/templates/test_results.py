@@ -13,14 +13,20 @@ from local_engine import compiled
 
 from xscl.base.docids import published_docid
 from xscl.templates.bounds import Bounds
+from xscl.templates.class_columns import ClassColumns
 from xscl.templates.plans import LiveGroup
 from xscl.templates.results import (
+    ABSENCE_LEVEL,
+    CHANGES_LEVEL,
     RESULT_SCHEMA,
+    STEPS_LEVEL,
+    WINDOWS_LEVEL,
     Admitted,
     ClassRow,
     Member,
     ResultColumns,
     admitted,
+    batch_of,
     different,
     origin_of,
 )
@@ -116,10 +122,11 @@ def test_equal_times_are_ordered_by_channel_and_id(left: str, right: str, order:
 
 
 def test_origins_of_all_parts_are_different() -> None:
-    batches, levels, parts = (0, 1, 70_000), (0, 255), (0, 1, 1 << 15, (1 << 16) - 1)
+    reserved = (CHANGES_LEVEL, STEPS_LEVEL, WINDOWS_LEVEL, ABSENCE_LEVEL)
+    batches, levels, parts = (0, 1, 70_000), (0, 255, 60_000, *reserved), (0, 1, 1 << 15, (1 << 16) - 1)
     origins = [origin_of(*which) for which in product(batches, levels, parts)]
     assert origins == sorted(set(origins))
-    assert [origin >> 24 for origin in origins] == sorted(batches * 8)
+    assert [batch_of(origin) for origin in origins] == sorted(batches * 28)
 
 
 def told(columns: ResultColumns) -> list[dict[str, object]]:
@@ -195,6 +202,32 @@ def test_counts_are_of_every_combination_of_documents() -> None:
     list(columns.take())
     columns.add_count(4)
     assert columns.counts == {"rout": 7, "match": 3, "link": 1, "pairs": 7}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_classes_in_columns_are_those_that_are_told_one_by_one(seed: int) -> None:
+    chance = np.random.default_rng(seed)
+    one_by_one, in_columns = ResultColumns(7), ResultColumns(7)
+    for columns in (one_by_one, in_columns):
+        assert columns.add_class([MATCH]) == 0
+    count = 6
+    parts, expected = [], [[] for _ in range(count)]  # type: list[ClassColumns], list[list[ClassRow]]
+    for row in (ROUT, MATCH, ROUT._replace(others=[[1], [2, 3]])):
+        classes = np.flatnonzero(chance.random(count) < 0.6)
+        sizes = chance.integers(1, 4, len(classes))
+        groups, cases = chance.integers(0, 99, sizes.sum()), chance.integers(1, 3, sizes.sum()).astype(np.int32)
+        starts = np.append(0, np.cumsum(sizes))
+        said = row.relation, row.instance, row.nodes, row.witness, row.others
+        parts.append(ClassColumns(*said, classes, starts, groups, cases))
+        for number, begin, end in zip(classes.tolist(), starts[:-1], starts[1:], strict=True):
+            expected[number].append(row._replace(by=Admitted(groups[begin:end], cases[begin:end])))
+    numbers = in_columns.add_classes(count, parts)
+    assert numbers.tolist() == [one_by_one.add_class(rows) if rows else -1 for rows in expected]
+    known = numbers[numbers >= 0]
+    for columns in (one_by_one, in_columns):
+        columns.add_pairs(known.astype(np.int64), known.astype(np.int64) + 1, known)
+    assert in_columns.counts == one_by_one.counts
+    assert sorted(map(repr, told(in_columns))) == sorted(map(repr, told(one_by_one)))
 
 
 def test_classes_are_numbered_on_after_rows_were_handed_out() -> None:

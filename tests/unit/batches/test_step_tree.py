@@ -1,0 +1,103 @@
+"""Steps over matches of parts: what is decided, and where, is what the oracle says, however batches are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+from budget import examples
+from played_steps import Found, Played
+from step_queries import other_numbers
+
+from xscl.base.errors import QueryError
+from xscl.batches import step_parts
+from xscl.batches.step_rows import Rows, joined_rows
+from xscl.batches.step_sharing import sharing_of
+from xscl.language.step_shapes import shape_of
+
+
+class Shared:
+    """Queries of one shape over the same events, whose steps are moved together."""
+
+    def __init__(self, seed: int) -> None:
+        choose = Random(seed)
+        first = Played(seed)
+        self.each = [first]
+        for _ in range(choose.randrange(2, 6)):
+            text = other_numbers(choose, first.text)
+            try:
+                self.each.append(Played(seed, text))
+            except QueryError:
+                continue
+        shapes = [shape_of(played.definition) for played in self.each]
+        self.alike = all(shape == shapes[0][0] for shape, _ in shapes)
+        if not self.alike:
+            return
+        self.sharing, self.root = sharing_of(shapes[0][0].root, [numbers for _, numbers in shapes])
+        self.layout = replace(first.layout, dimensions=len(self.sharing.dimension))
+        self.parts = [self.together(number) for number in range(len(first.parts))]
+
+    def together(self, number: int) -> Rows:
+        """Matches of a part, each with the queries that have it."""
+        sets, found = self.sharing.sets, []
+        for member, played in enumerate(self.each):
+            rows = replace(played.parts[number], box=Rows.empty(self.layout, len(played.parts[number])).box)
+            rows.base = np.full(len(rows), sets.add(np.array([member])))
+            found.append(rows)
+        return step_parts._once(joined_rows(found), sets)
+
+    def play(self, cuts: Sequence[int]) -> list[set[Found]]:
+        """What is decided for each."""
+        told: list[set[Found]] = [set() for _ in self.each]
+        for rows in self.each[0].decided(cuts, self.parts, self.layout, self.root, self.sharing):
+            for at in range(len(rows)):
+                for member in self.sharing.sets.members(int(rows.base[at]), rows.box[at]).tolist():
+                    told[member].add(self.each[member].told(rows, at))
+        return told
+
+
+def test_queries_of_one_shape_are_told_what_each_is_alone() -> None:
+    several = told = 0
+    for seed in range(1_000, 1_000 + examples(150)):
+        try:
+            shared = Shared(seed)
+        except QueryError:
+            continue
+        if not shared.alike:
+            continue
+        alone = [set(played.play([])) for played in shared.each]
+        several += len(set(map(frozenset, alone))) > 1
+        told += sum(map(len, alone))
+        texts = [played.text for played in shared.each]
+        assert shared.play([]) == alone, texts
+        cut = shared.play(shared.each[0].cuts)
+        if shared.each[0].is_longest:
+            assert [*map(without_place, cut)] == [*map(without_place, alone)], texts
+        else:
+            assert cut == alone, texts
+    assert several > examples(150) // 10 and told
+
+
+def without_place(found: set[Found]) -> set[tuple[object, ...]]:
+    return {each[:-1] for each in found}
+
+
+def test_decisions_are_the_oracles() -> None:
+    told = 0
+    for seed in range(examples(200)):
+        try:
+            played = Played(seed)
+        except QueryError:
+            continue
+        expected = played.expected()
+        whole, cut = played.play([]), played.play(played.cuts)
+        known = set(whole), set(cut)
+        assert known[0] == known[1], played.text
+        if played.is_longest:
+            assert without_place(known[0]) == without_place(expected), played.text
+        else:
+            assert known[0] == expected, played.text
+        told += bool(expected)
+    assert told
