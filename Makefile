@@ -11,10 +11,11 @@ AXE := build/axe/axe.min.js
 demo: java $(STAMP)
 	@$(BIN)/xscl demo
 
+# Tests start many programs, which import what an earlier one has compiled.
 test: java axe $(STAMP)
-	@$(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
 
-# The same tests with twenty times as many random examples, and those that take minutes by nature.
+# The same tests with forty times as many random examples, and those that take long.
 test-all: java axe $(STAMP)
 	@XSCL_TESTS=thorough $(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
 
