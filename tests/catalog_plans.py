@@ -42,7 +42,7 @@ DELIBERATE: Mapping[str, str] = {
     r"^SELECT count\(\*\) AS count_1 FROM (event_ids|late|rejected|batches|queries)": "stats and exports count",
     r"count\(distinct\(?.*FROM event_ids .*GROUP BY event_ids\.channel": "counts of channels count",
     r"FROM event_ids WHERE \(?event_ids\.membership .*GROUP BY": "counts of streams count",
-    r"FROM queries WHERE queries\.docid_until = \S+ (OR queries\.suspended .* )?ORDER BY": "a listing, some at a time",
+    r"FROM queries WHERE \(?queries\.docid_until = \S+ (OR .*)?ORDER BY queries\.qid": "a listing, some at a time",
     r"^SELECT row_ranges\.channel, row_ranges\.docid, row_ranges\.last_docid FROM row_ranges$": "stats counts rows",
     r"FROM sources WHERE": "as many rows as inputs that grow",
     r"FROM feeds( |$)": "a listing of all feeds, or a pass over those that are due",

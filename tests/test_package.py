@@ -359,16 +359,12 @@ print("loaded", *sorted(sys.modules))
 
 
 def processor_time(command: list[str]) -> float:
-    """The least processor time of several runs, seconds; the first one writes compiled modules."""
+    """The processor time of one run, seconds."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-
-    def once() -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, check=True, capture_output=True, env=environment)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-
-    return min(once() for _ in range(5))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, capture_output=True, env=environment)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
 
 
 def test_a_listing_starts_soon(tmp_path: Path) -> None:
@@ -376,7 +372,15 @@ def test_a_listing_starts_soon(tmp_path: Path) -> None:
     home = str(tmp_path / "home")
     importlib.import_module("xscl.store.home").init_home(home)
     listing = [sys.executable, "-m", "xscl", "query", "list", "--home", home]
-    assert processor_time(listing) <= 1.4 * processor_time([sys.executable, "-c", "import sqlalchemy, typer"])
+    libraries = [sys.executable, "-c", "import sqlalchemy, typer"]
+    listed, imported = [], []
+    # The first run writes compiled modules.  What else the machine does slows both, and some runs more than others.
+    for _ in range(12):
+        listed.append(processor_time(listing))
+        imported.append(processor_time(libraries))
+        if min(listed) <= 1.4 * min(imported):
+            return
+    pytest.fail(f"a listing takes {min(listed):.3f} s, importing its libraries {min(imported):.3f} s")
 
 
 def test_files_that_come_with_the_package() -> None:

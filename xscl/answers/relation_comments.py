@@ -183,6 +183,7 @@ RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
             {
                 "query": "number of the query",
                 "text": "text as it was registered",
+                "written": "text with the queries that it has in parentheses; NULL: it has none",
                 "namespaces": "prefixes of its text, as JSON",
                 "gid": "group of equal queries",
                 "docid_from": "its place in the intake order",

@@ -232,12 +232,11 @@ def test_runs_that_are_too_long_are_told(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not len(out.too_long) and len(out.at) == 3
 
 
-def test_runs_that_make_too_much_at_once_are_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_that_make_too_much_at_once_are_cut_off() -> None:
     rows = [Event(0, ts, ts, 0, ts) for ts in range(40)]
     lane, pattern = lane_over(rows), Shape(9, 0, 0, FAR, None)
     runs = Runs(pattern, lane, rows, [(row,) for row in rows])
-    monkeypatch.setattr(fold_rounds, "MOST_INSTANCES", 100)
-    out = folded(lane, len(rows), np.zeros(len(rows), np.int64), np.arange(len(rows)), runs, FAR)
+    out = folded(lane, len(rows), np.zeros(len(rows), np.int64), np.arange(len(rows)), runs, FAR, most=100)
     # Rounds of 39, 38 and 37 make more; the last one of them is kept.
     assert len(out.at) == 39 + 38 + 37 and len(out.too_long) == 37
 
