@@ -47,6 +47,8 @@ class Operator:
     constants: str = field(default="", compare=False)
     is_last: bool = field(default=False, compare=False)
     """Whether its events are the answers of the query."""
+    channel: str = ""
+    """Channel of the query in parentheses whose answers these are; the events of another one are others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +276,7 @@ class _Planner:
     def _name(self, level: Collection[int]) -> None:
         """Give each operator the stream that it makes: equal ones of one m-op make the same."""
         for at in level:
-            made = self.of[at], self._placed(at)
+            made = self.of[at], self._placed(at), self.operators[at].channel
             self.streams[at] = self._numbers.setdefault(made, len(self._numbers))
 
     def _apply(self, rule: Rule, level: Collection[int]) -> None:

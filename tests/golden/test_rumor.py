@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 from step_answers import by_engine as step_answers
 from step_answers import by_oracle, doc
 
@@ -13,6 +14,7 @@ import xscl
 from xscl import Engine
 from xscl.base.settings import Settings
 from xscl.base.types import LAST_TIME
+from xscl.catalog.tables import OF_WINDOWS, PARTS
 from xscl.ingest.records import Heartbeat
 
 Row = dict[str, object]
@@ -58,6 +60,49 @@ def test_g_rum_1(tmp_path: Path, size: int, rules: str) -> None:
     found, plans = play(tmp_path / "home", EXAMPLE_21, {"S": "v double, k string"}, VALUES, size, rules)
     assert [[row[0] for row in found[name]] for name in ("q1", "q2")] == [["2"], ["2"]]
     assert plans == {"none": 4, "s": 3, "all": 3}
+
+
+# -- G-RUM-2: Query 1 ----------------------------------------------------------------------------------------------
+
+SMOOTH = "(SELECT p AS pid, avg(l) AS load FROM cpu[./pid->p][./load->l] WINDOW 5 s GROUP BY p)"
+RAMPS = {
+    f"ramp{below}": f"SELECT p AS pid, a AS low, b AS high FROM {SMOOTH}[./load < {below}][./pid->p][./load->a]"
+    f" FOLD {{p = q WHILE b > last(b, a)}} {SMOOTH}[./pid->q][./load->b] FILTER {{b > 70}}"
+    for below in ("20", "11.5", "10.5")
+}
+LOADS = {1: (10, 12, 28, 60, 96, 40), 2: (50, 55, 50, 95, 99)}
+CPU = sorted((5 * at, pid, float(load)) for pid, of in LOADS.items() for at, load in enumerate(of))
+LOADED: list[Taken] = [("cpu", ts, {"pid": pid, "load": load}) for ts, pid, load in CPU]
+
+
+def running(engine: Engine) -> tuple[int, int]:
+    """Number of groups of queries whose windows run, and of channels that they publish to."""
+    with engine.home.catalog.read() as connection:
+        made = sa.select(sa.func.count()).select_from(PARTS).where(PARTS.c.ends == OF_WINDOWS)
+        return connection.scalar(made) or 0, len(list(engine.queries(like="xscl.sub.*")))
+
+
+@pytest.mark.parametrize(("rules", "size", "windows"), [("none", 100, 3), ("s", 7, 1), ("all", 2, 1)])
+def test_g_rum_2(tmp_path: Path, rules: str, size: int, windows: int) -> None:
+    """A load that rises from below a constant beyond 70: three queries over one smoothed load."""
+    home = tmp_path / "home"
+    found, plans = play(home, RAMPS, {"cpu": "pid bigint, load double"}, LOADED, size, rules)
+    both, one = [("1", "10", "1", "78", "20"), ("1", "11", "1", "78", "20")], [("1", "10", "1", "78", "20")]
+    assert found == {"ramp20": both, "ramp11.5": both, "ramp10.5": one}
+    with xscl.connect(home=home) as engine:
+        assert running(engine) == (windows, windows)
+        alpha, *others = engine.plan(rules=rules).mops
+    if rules != "none":
+        assert plans == {"none": 12, "s": 8, "all": 4}
+        assert alpha.inputs == ("cpu",) and alpha.rule == "s_α" and alpha.streams == 1
+    else:
+        assert plans["none"] == 12 and len(others) == 11
+    if rules == "all":
+        assert [(each.rule, each.inputs, each.streams) for each in others] == [
+            ("s_σ", (1,), 3),
+            ("c_μ", (2, 1), 3),
+            ("c_σ", (3,), 3),
+        ]
 
 
 # -- G-RUM-4 and 5 -------------------------------------------------------------------------------------------------

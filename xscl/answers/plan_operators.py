@@ -1,6 +1,7 @@
 """Operators of registered queries: conditions, windows, joins, steps and absence, as rules of sharing speak of them.
 
 Shapes are the keys by which the engine itself shares work: instances of joins, definitions of windows and steps.
+The operators of a query in parentheses are those of the query around it, which reads their events from a channel.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from xscl.base.durations import format_duration
 from xscl.language import ast
 from xscl.language.aggregates import definition_of
 from xscl.language.compile import CompiledQuery
+from xscl.language.facts import is_sub_query
 from xscl.language.format import format_level, format_operand, format_operator, format_query
 from xscl.language.parser import parse_query
 from xscl.language.step_shapes import comparisons_of, shape_of, slots_of, step_id
@@ -20,8 +22,10 @@ from xscl.language.step_terms import Filter, Fold, Next, Node, Part
 from xscl.language.steps import steps_of
 from xscl.templates.rules import Kind, Operator
 
-__all__ = ["Queried", "operators_of"]
+__all__ = ["EVERY", "Queried", "operators_of"]
 
+EVERY = "every event"
+"""Words of a condition that everything satisfies."""
 Source = str | int
 """A channel, or the number of an operator."""
 _Paths = Mapping[str, str]
@@ -36,12 +40,19 @@ class Queried:
     namespaces: Mapping[str, str]
 
 
+_Compile = Callable[[ast.Query, str, Mapping[str, str]], CompiledQuery]
+_SubQuery = Callable[[str], Queried | None]
+"""Gives the query whose answers a channel has; None: it ended meanwhile."""
+
+
 @dataclass(slots=True)
 class _Operators:
     """Operators of one query that were met so far; equal ones are one."""
 
     query: str
     found: list[Operator] = field(default_factory=list)
+    channels: dict[str, int] = field(default_factory=dict)
+    """Operators whose events are the answers of queries in parentheses, by their channels."""
     known: dict[Hashable, int] = field(default_factory=dict)
 
     def add(
@@ -60,27 +71,31 @@ class _Operators:
             self.found.append(Operator(self.query, len(self.found), kind, shape, own, inputs, text, constants))
         return self.known[key]
 
+    def publish(self, source: Source, channel: str) -> None:
+        """Note where the answers of a query in parentheses come from."""
+        if isinstance(source, str):
+            source = self.add("select", (), (), (source,), EVERY)
+        self.found[source] = replace(self.found[source], channel=channel)
+        self.channels[channel] = source
 
-def operators_of(
-    query: Queried, compile_: Callable[[ast.Query, str, Mapping[str, str]], CompiledQuery]
-) -> list[Operator]:
+
+def operators_of(query: Queried, compile_: _Compile, sub_query: _SubQuery) -> list[Operator]:
     """Return the operators of a query, each behind those that it reads."""
     made = _Operators(query.name)
-    tree = parse_query(query.text)
-    last = _Reader(made, query, compile_).source(tree, query.text, compile_(tree, query.text, query.namespaces))
+    last = _Reader(made, query, compile_, sub_query).answers()
     return [replace(each, is_last=each.number == last) for each in made.found]
 
 
 class _Reader:
     """Reads a query, and the queries that it is made of."""
 
-    def __init__(
-        self,
-        made: _Operators,
-        query: Queried,
-        compile_: Callable[[ast.Query, str, Mapping[str, str]], CompiledQuery],
-    ) -> None:
-        self.made, self.query, self.compile = made, query, compile_
+    def __init__(self, made: _Operators, query: Queried, compile_: _Compile, sub_query: _SubQuery) -> None:
+        self.made, self.query, self.compile, self.sub_query = made, query, compile_, sub_query
+
+    def answers(self) -> Source:
+        """Return where the answers of the query come from."""
+        tree = parse_query(self.query.text)
+        return self.source(tree, self.query.text, self.compile(tree, self.query.text, self.query.namespaces))
 
     def source(self, tree: ast.Query, text: str, compiled: CompiledQuery) -> Source:
         """Return where the matches of a query come from."""
@@ -105,8 +120,9 @@ class _Reader:
     def _block(self, place: int, block: ast.Block, compiled: CompiledQuery) -> Source:
         """Return where the documents of a block come from."""
         conditions = [_predicate(block, each) for each in block.predicates if _is_condition(each)]
+        channel = self._channel(block.channel)
         if not conditions and not block.steps:
-            return block.channel
+            return channel
         instance, guard = compiled.group.instance, compiled.group.guard(place)
         shape = instance.nodes[instance.results[place]].var, None if guard is None else guard.name
         below = _pattern(block.steps)
@@ -114,7 +130,14 @@ class _Reader:
         constants = conditions[0][1] if len(conditions) == 1 else ""
         if constants:
             said = [conditions[0][0].removesuffix(constants) + "{}"]
-        return self.made.add("select", shape, (), (block.channel,), " ".join([below, *said]).strip(), constants)
+        return self.made.add("select", shape, (), (channel,), " ".join([below, *said]).strip(), constants)
+
+    def _channel(self, name: str) -> Source:
+        """Return where the events of a channel come from: the query in parentheses that publishes them, or itself."""
+        if is_sub_query(name) and name not in self.made.channels and (query := self.sub_query(name)) is not None:
+            inner = replace(self.made, known={})
+            inner.publish(_Reader(inner, query, self.compile, self.sub_query).answers(), name)
+        return self.made.channels.get(name, name)
 
     # -- windows -----------------------------------------------------------------------------------------------
 
@@ -241,7 +264,7 @@ def _paths(blocks: Sequence[ast.Block]) -> dict[str, str]:
 
 
 def _bound(block: ast.Block) -> Iterator[tuple[str, str]]:
-    if block.binding is not None:
+    if block.binding is not None and not is_sub_query(block.channel):
         yield block.binding.name, block.channel
     yield from _of_predicates(block.predicates, "")
     yield from _of_steps(block.steps, "")

@@ -11,16 +11,17 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.answers.plan_operators import Queried, operators_of
+from xscl.answers.plan_operators import EVERY, Queried, operators_of
 from xscl.base.errors import EngineError
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_facts, read_streams
 from xscl.catalog.queries import query_info
 from xscl.catalog.records import QueryInfo
-from xscl.catalog.tables import NEVER, QUERIES
+from xscl.catalog.stored_json import read_stored
+from xscl.catalog.tables import IS_LISTED, NEVER, QUERIES
 from xscl.language import ast
 from xscl.language.compile import CompiledQuery, compile_query
-from xscl.registry.query_list import QueryFilter, list_queries
+from xscl.registry.query_list import IS_WRITTEN, QueryFilter, list_queries
 from xscl.templates.picture import GraphFormat
 from xscl.templates.rules import KINDS, RULES, MOp, Operator, Rule, named_rules, planned
 
@@ -174,7 +175,7 @@ def plan_rows(connection: Connection) -> list[dict[str, object]]:
     Raises:
         EngineError: ``XSCL_PLAN_LIMIT``.
     """
-    live = QUERIES.c.docid_until == NEVER
+    live = sa.and_(QUERIES.c.docid_until == NEVER, IS_WRITTEN)
     _refuse_many(connection.scalar(sa.select(sa.func.count()).select_from(QUERIES).where(live)) or 0, MOST_PLANNED)
     rows = connection.execute(sa.select(QUERIES).where(live).order_by(QUERIES.c.qid)).mappings()
     found = plan_of(connection, list(map(query_info, rows)), RULES).rows()
@@ -198,11 +199,15 @@ def plan_of(connection: Connection, queries: Sequence[QueryInfo], rules: Sequenc
     def compiled(tree: ast.Query, text: str, namespaces: Mapping[str, str]) -> CompiledQuery:
         return compile_query(tree, text, namespaces=namespaces, channels=facts)
 
+    def sub_query(name: str) -> Queried | None:
+        row = connection.execute(sa.select(QUERIES).where(QUERIES.c.qid == name, IS_LISTED)).mappings().first()
+        return None if row is None else Queried(name, row.text, read_stored(QUERIES.c.namespaces, row.namespaces))
+
     groups: dict[int, list[Operator]] = {}
     operators: list[Operator] = []
     for info in queries:
         if info.gid not in groups:
-            groups[info.gid] = operators_of(Queried(info.name, info.text, info.namespaces), compiled)
+            groups[info.gid] = operators_of(Queried(info.name, info.text, info.namespaces), compiled, sub_query)
         operators += (replace(each, query=info.name) for each in groups[info.gid])
     publish = {info.name: info.publish for info in queries if info.publish is not None}
     return QueryPlan(planned(operators, rules, labels), len(operators), len(queries), publish)
@@ -218,7 +223,7 @@ def _words(mop: MOp) -> str:
         texts.setdefault(each.text, []).append(each.constants)
     said = [_filled(text, sorted(set(constants), key=_order)) for text, constants in texts.items()]
     more = [f"and {len(said) - _FEW} others"] if len(said) > _FEW else []
-    sign = "index " if mop.kind == "select" and mop.rule else ""
+    sign = "index " if mop.kind == "select" and mop.rule and [*texts] != [EVERY] else ""
     return sign + "; ".join([*said[:_FEW], *more])
 
 

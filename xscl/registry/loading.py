@@ -79,10 +79,10 @@ class _Waiting:
 class Loading:
     """The queries that one transaction registers; ``flush`` before the transaction reads queries or ends."""
 
-    def __init__(self, connection: Connection, known: Known) -> None:
+    def __init__(self, connection: Connection, known: Known, rules: Collection[str] | None = None) -> None:
         self.connection = connection
         self.known = known
-        self.rules: Collection[str] | None = None
+        self.rules = rules
         """Names of the rules by which queries share work; None: all of them."""
         self.new = Known()
         """Rows that this transaction has found or made; to be learnt when it is committed."""

@@ -16,8 +16,19 @@ from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import GROUPS, IS_LISTED, IS_SUSPENDED, NEVER, QUERIES, in_parts
 from xscl.language.facts import SUB_QUERIES
 
-__all__ = ["ALL_QUERIES", "QueryFilter", "count_queries", "list_queries", "of_groups", "reads", "state_facts"]
+__all__ = [
+    "ALL_QUERIES",
+    "IS_WRITTEN",
+    "QueryFilter",
+    "count_queries",
+    "list_queries",
+    "of_groups",
+    "reads",
+    "state_facts",
+]
 
+IS_WRITTEN = sa.func.substr(QUERIES.c.qid, 1, len(SUB_QUERIES)) != SUB_QUERIES
+"""Condition that a query is no sub-query, which somebody wrote as a part of another."""
 _PAGE = 1_000
 _FEW = 10_000
 
@@ -99,7 +110,7 @@ def _conditions(connection: Connection, wanted: QueryFilter, after: str | None) 
     states = {None: IS_LISTED, True: IS_SUSPENDED, False: QUERIES.c.docid_until == NEVER}
     found = [states[wanted.suspended]]
     if not (wanted.like or "").startswith(SUB_QUERIES):
-        found.append(sa.func.substr(QUERIES.c.qid, 1, len(SUB_QUERIES)) != SUB_QUERIES)
+        found.append(IS_WRITTEN)
     if wanted.owner is not None:
         found.append(QUERIES.c.owner == wanted.owner)
     if after is not None:

@@ -6,7 +6,7 @@ import json
 import re
 import reprlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -44,6 +44,7 @@ from xscl.registry.recompile import refresh
 from xscl.registry.retracting import Retracting, keeps_retracted
 from xscl.registry.row_channels import make_row_channel, require_target
 from xscl.registry.sub_queries import Folded, SubQueries, end_query, end_unread, refuse_reserved
+from xscl.registry.unshared import is_apart
 
 __all__ = ["Registrations", "Resumed"]
 
@@ -77,6 +78,7 @@ class Registrations:
         owner: str | None,
         *,
         registers: bool = True,
+        rules: Collection[str] | None = None,
     ) -> None:
         """Begin; ``registers`` is whether notes speak of queries that are kept, the rest as of ``Registry``."""
         self.connection = connection
@@ -85,7 +87,7 @@ class Registrations:
         self.strict = strict
         self.owner = _owner(owner)
         self.registers = registers
-        self.loading = Loading(connection, memory.known)
+        self.loading = Loading(connection, memory.known, rules)
         self.facts: dict[str, ChannelFacts] = read_facts(connection)
         self._publications: Publications | None = None
         self._retracting = Retracting(connection)
@@ -93,7 +95,10 @@ class Registrations:
         """Channels that exist, or will be published to."""
         self._preparers: dict[str, Preparer] = {}
         self._sub_queries = SubQueries(
-            connection, self._take_sub_query if registers else self._note_sub_query, registers
+            connection,
+            self._take_sub_query if registers else self._note_sub_query,
+            registers,
+            None if rules is None else self._is_apart,
         )
         self._channels: dict[str, ChannelInfo] | None = None
         self._fed: dict[str, bool] = {}
@@ -222,6 +227,12 @@ class Registrations:
         """Register a query in parentheses, and return notes on it."""
         text, prepared, notes = self.checked(statement, kept)
         return self._take(lambda: statement, text, name, kept, prepared, notes).notes
+
+    def _is_apart(self, statement: Folded, kept: str) -> bool:
+        """Tell whether the rules set a query in parentheses apart from equal ones."""
+        assert self.loading.rules is not None
+        _, prepared, _ = self.checked(statement, kept)
+        return is_apart(prepared.compiled, self.loading.rules)
 
     def _note_sub_query(self, statement: Folded, name: str, kept: str) -> tuple[str, ...]:
         """Check a query in parentheses, and note what it publishes, as if it were registered; return notes on it."""

@@ -207,9 +207,7 @@ class Registry:
     def _registrations(
         self, connection: Connection, strict: bool, owner: str | None, *, registers: bool = True
     ) -> Registrations:
-        work = Registrations(connection, self.memory, self.names, strict, owner, registers=registers)
-        work.loading.rules = self._rules
-        return work
+        return Registrations(connection, self.memory, self.names, strict, owner, registers=registers, rules=self._rules)
 
     @contextmanager
     def _transaction(self, strict: bool, owner: str | None) -> Iterator[Registrations]:

@@ -80,12 +80,17 @@ class SubQueries:
     """Registers a statement under a name, with namespaces as JSON; returns notes on it."""
     registers: bool = True
     """Whether they are kept; else each is one of its own."""
+    is_apart: Callable[[Folded, str], bool] | None = None
+    """Tells whether a statement shares no work with equal ones, where rules of sharing are left out; namespaces as
+    JSON."""
     notes: list[str] = field(default_factory=list)
     """Notes on those of the last statement."""
     _made: list[str] = field(default_factory=list)
     """Names of those that the last statement has made."""
     _known: dict[str, str] = field(default_factory=dict)
     """Names of those that this transaction has made or found, by the beginnings of their names."""
+    _own: dict[str, str] = field(default_factory=dict)
+    """Names of those of the last statement that nothing else shares."""
 
     def folded(self, statement: RawStatement, namespaces: str) -> RawStatement:
         """Register the queries in parentheses of a statement, and return it with their channels instead.
@@ -94,7 +99,7 @@ class SubQueries:
             QueryError: one of them is not sound.
             UnsupportedFeatureError: ``XSCL_SUB_QUERY_LIMIT``.
         """
-        self.notes, self._made = [], []
+        self.notes, self._made, self._own = [], [], {}
         if not _may_have_some(statement.query_tokens):
             return statement
         created = statement.created()
@@ -133,21 +138,34 @@ class SubQueries:
     def _name(self, block: ast.SubQuery, statement: RawStatement, namespaces: str) -> str:
         """Return the name of a sub-query that is there for the statement's place, a new one if there is none."""
         begin = f"{SUB_QUERIES}{digest_text(block.channel, namespaces)[:_DIGITS]}."
-        if begin not in self._known:
-            found = None
-            if self.registers:
-                read_processed(self.connection, lock=True)  # nothing comes from here on
-                found = _newest(self.connection, begin)
-            if found is None:
-                query = self._with_channels(block.query, statement, namespaces)
-                found = f"{begin}{_number(self.connection, begin)}"
-                as_rows = isinstance(query.select, tuple)
-                query = replace(query, publish=found, spanning=True, as_rows=as_rows, publish_span=block.query_span)
-                created = ast.CreateQuery(found, query, "", block.query_span, block.query_span)
-                self.notes += self.register(_folded(statement, created), found, namespaces)
-                self._made.append(found)
-            self._known[begin] = found
-        return self._known[begin]
+        if (known := self._known.get(begin) or self._own.get(begin)) is not None:
+            return known
+        apart = self._is_apart(block, statement, namespaces)
+        found = None
+        if self.registers and not apart:
+            read_processed(self.connection, lock=True)  # nothing comes from here on
+            found = _newest(self.connection, begin)
+        if found is None:
+            query = self._with_channels(block.query, statement, namespaces)
+            found = f"{begin}{_number(self.connection, begin)}"
+            as_rows = isinstance(query.select, tuple)
+            query = replace(query, publish=found, spanning=True, as_rows=as_rows, publish_span=block.query_span)
+            created = ast.CreateQuery(found, query, "", block.query_span, block.query_span)
+            self.notes += self.register(_folded(statement, created), found, namespaces)
+            self._made.append(found)
+        (self._own if apart else self._known)[begin] = found
+        return found
+
+    def _is_apart(self, block: ast.SubQuery, statement: RawStatement, namespaces: str) -> bool:
+        """Tell whether rules that are left out set a sub-query apart from equal ones."""
+        if self.is_apart is None:
+            return False
+        query = self._with_channels(block.query, statement, namespaces)
+        created = ast.CreateQuery("apart", query, "", block.query_span, block.query_span)
+        # One that reads what nothing else shares is itself shared by nothing.
+        return not _channels(query).isdisjoint(self._own.values()) or self.is_apart(
+            _folded(statement, created), namespaces
+        )
 
 
 def end_query(connection: Connection, name: str, now: int) -> list[str]:
@@ -215,6 +233,11 @@ def _number(connection: Connection, begin: str) -> int:
 def _named(column: sa.Column[str], begin: str) -> tuple[sa.ColumnElement[bool], ...]:
     """Return the condition that a name has this beginning, which ends with a dot."""
     return column >= begin, column < begin[:-1] + "/"
+
+
+def _channels(query: ast.Query) -> set[str]:
+    """Return the channels that a query reads."""
+    return {block.channel for block in (*ast.blocks(query.source), *(each.right for each in query.negations))}
 
 
 # -- trees ---------------------------------------------------------------------------------------------------------

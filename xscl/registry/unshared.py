@@ -8,7 +8,7 @@ from dataclasses import replace
 from xscl.base.values import digest_text
 from xscl.language.compile import CompiledPart, CompiledQuery
 
-__all__ = ["set_apart"]
+__all__ = ["is_apart", "set_apart"]
 
 
 def set_apart(compiled: CompiledQuery, name: str, rules: Collection[str]) -> CompiledQuery:
@@ -20,6 +20,12 @@ def set_apart(compiled: CompiledQuery, name: str, rules: Collection[str]) -> Com
         rules: names of the rules that hold (``templates.rules``).
     """
     return _apart(compiled, digest_text("alone", name, size=8), frozenset(rules), by_itself=False)
+
+
+def is_apart(compiled: CompiledQuery, rules: Collection[str]) -> bool:
+    """Tell whether rules set a query apart from one that asks the same."""
+    one, other = (set_apart(compiled, name, rules).group.key for name in ("one", "other"))
+    return one != other
 
 
 def _apart(compiled: CompiledQuery, mark: str, rules: frozenset[str], *, by_itself: bool) -> CompiledQuery:

@@ -64,6 +64,33 @@ def test_windows_over_the_same_matches_are_one(engine: Engine) -> None:
     assert [row["text"] for row in engine.plan().rows()][1] == "index avg(load) > {70, 80}"
 
 
+def test_operators_of_queries_in_parentheses(engine: Engine) -> None:
+    """Who comes at another place has a stream of its own; one m-op makes both."""
+    inner = "(SELECT v AS w FROM (SELECT l AS v FROM cpu[./load->l])[./v > {}][./v->v])"
+    for name, least in (("q", 1), ("copy", 1), ("other", 2)):
+        engine.register(f"{inner.format(least)}[./w->x] JOIN {{x = y, 1 h}} disk[./load->y]", name=name)
+    assert facts(engine) == [
+        ("every event", "s_σ", ("cpu",), 1),
+        ("index v > {1, 2}", "s_σ", ("m1",), 2),
+        ("join w = load within 1 h", "s_⋈", ("m2", "disk"), 1),
+        ("join w = load within 1 h", None, ("m2", "disk"), 1),
+    ]
+    engine.ingest([xscl.Event("cpu", "1", 1, xml="<e/>")])
+    engine.register(f"{inner.format(1)}[./w->x] JOIN {{x = y, 1 h}} disk[./load->y]", name="later")
+    assert [row[1:] for row in facts(engine)] == [
+        ("s_σ", ("cpu",), 2),
+        ("s_σ", ("m1",), 2),
+        (None, ("m1",), 1),
+        ("s_⋈", ("m2", "disk"), 1),
+        (None, ("m3", "disk"), 1),
+        (None, ("m2", "disk"), 1),
+    ]
+    assert [len(facts(engine, rules)) for rules in ("none", "s")] == [12, 6]
+    with engine.home.catalog.read() as connection:
+        assert len(plan_rows(connection)) == 6
+    assert engine.plan("xscl.sub.*").queries == 6
+
+
 def test_absence_and_steps(engine: Engine) -> None:
     engine.register("orders/order/no->x NOT FOLLOWED BY {x = y, 30 min} payments/payment/no->y", name="unpaid")
     step = "cpu[./load->a][./pid->p] NEXT {p = q} cpu[./load->b][./pid->q] FILTER {b > 1.5 * a}"

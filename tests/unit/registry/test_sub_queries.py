@@ -52,22 +52,6 @@ def lows(engine: Engine, name: str) -> list[str]:
     return sorted(match.values["a"] for match in engine.matches(name))
 
 
-@pytest.mark.parametrize("size", [2, 100])
-def test_g_rum_2(engine: Engine, size: int) -> None:
-    """The three queries have one sub-query together, and each its own answers."""
-    texts = [(f"ramp{below}", ramp(below)) for below in ("20", "11.5", "10.5")]
-    assert all(outcome.ok and not outcome.notes for outcome in engine.register_many(texts))
-    assert len(hidden(engine)) == 1
-    assert [info.name for info in engine.queries()] == ["ramp10.5", "ramp11.5", "ramp20"]
-    events = loads()
-    for first in range(0, len(events), size):
-        engine.ingest(events[first : first + size])
-        engine.run_once()
-    assert [lows(engine, name) for name, _ in texts] == [["10", "11"], ["10", "11"], ["10"]]
-    assert {match.query for match in engine.matches()} == {name for name, _ in texts}
-    assert {match.ts for match in engine.matches()} == {20_000_000}
-
-
 def test_who_comes_later_has_a_sub_query_of_its_own(engine: Engine) -> None:
     """Nobody's registration changes what another one is told."""
     engine.register(ramp("20"), name="first")
