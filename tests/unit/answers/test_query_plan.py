@@ -88,7 +88,7 @@ def test_operators_of_queries_in_parentheses(engine: Engine) -> None:
     assert [len(facts(engine, rules)) for rules in ("none", "s")] == [12, 6]
     with engine.home.catalog.read() as connection:
         assert len(plan_rows(connection)) == 6
-    assert engine.plan("xscl.sub.*").queries == 6
+    assert engine.plan("xscl.sub.*").queries == 5
 
 
 def test_absence_and_steps(engine: Engine) -> None:
