@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +39,9 @@ share_texts_of_tables()
 wait_for_no_disk()
 # Until all tests are collected, almost nothing that is made goes.
 gc.disable()
+# A shell starts what is to run in the background with Ctrl-C's signal ignored, and programs that tests start inherit it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Few cores are shared by many small Javas.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC")
 
