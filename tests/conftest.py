@@ -39,7 +39,7 @@ share_texts_of_tables()
 wait_for_no_disk()
 # Until all tests are collected, almost nothing that is made goes.
 gc.disable()
-# A shell starts what is to run in the background with Ctrl-C's signal ignored, and programs that tests start inherit it.
+# A shell starts what runs in the background with Ctrl-C's signal ignored, and programs that tests start inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # Few cores are shared by many small Javas.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx2
+from waiting import wait_for
 
 from xscl.base.types import now_micros
 from xscl.catalog.tokens import add_token
@@ -47,9 +47,7 @@ class Running:
     def settled(self) -> None:
         """Wait until everything that was taken is processed."""
         with self.client("read") as client:
-            until = time.monotonic() + 30
-            while client.get("/v1/stats").json()["lag"] and time.monotonic() < until:
-                time.sleep(0.02)
+            wait_for(lambda: not client.get("/v1/stats").json()["lag"])
 
 
 @contextmanager
@@ -64,8 +62,7 @@ def running(home: Path, settings: ServiceSettings, spark: SparkSession | None = 
     host, port = listening.getsockname()[:2]
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])))
     thread.start()
-    while not server.started:
-        time.sleep(0.01)
+    wait_for(lambda: server.started)
     try:
         yield Running(f"http://{host}:{port}", server.service, log, tokens)
     finally:

@@ -9,7 +9,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crashes import Run, differences, outcome, workload
+from waiting import wait_for
 
 import xscl
 from xscl.base.errors import XsclError
@@ -68,13 +68,6 @@ def condition_of(call: Callable[[], object]) -> str:
         call()
     assert raised.value.hint, "it says what to do"
     return raised.value.condition
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 # -- disks -----------------------------------------------------------------------------------------------------
@@ -170,10 +163,10 @@ def test_a_catalogue_that_another_process_holds(engine: Engine, monkeypatch: pyt
     for call in (lambda: engine.ingest(pair(2)), lambda: engine.register("S//x"), engine.run_once):
         assert condition_of(call) == "XSCL_CATALOG_BUSY"
     handle = engine.start(every="20 ms")
-    until(lambda: handle.lastProblem is not None)
+    wait_for(lambda: handle.lastProblem is not None)
     assert handle.isActive and matched(engine) == []
     other.execute("rollback")
-    until(lambda: handle.lastProblem is None and len(matched(engine)) == 1)
+    wait_for(lambda: handle.lastProblem is None and len(matched(engine)) == 1)
     handle.stop()
     assert engine.ingest(pair(2)).taken == 2
     engine.run_once()
@@ -185,7 +178,7 @@ def test_a_catalogue_that_is_removed_or_replaced(engine: Engine) -> None:
     file = engine.home.root / "catalog.db"
     away = file.with_suffix(".away")
     handle = engine.start(every="20 ms")
-    until(lambda: handle.lastProgress is not None)
+    wait_for(lambda: handle.lastProgress is not None)
     file.rename(away)
     for call in (lambda: engine.ingest(pair(2)), lambda: list(engine.matches()), handle.awaitTermination):
         assert condition_of(call) == "XSCL_CATALOG_GONE"
@@ -345,7 +338,7 @@ def test_a_signal_ends_a_run_behind_its_batch(number: signal.Signals, code: int,
         assert process.stderr.readline().startswith("batch 1: 2 events")
         process.send_signal(number)
         assert "ending" in process.stderr.read()
-        assert process.wait(60) == code
+        assert process.wait(120) == code
     with xscl.connect(home=root) as again:
         assert again.run_once() == [] and len(matched(again)) == 1
 
@@ -367,11 +360,9 @@ def test_ctrl_c_while_java_tells_its_version(tmp_path: Path) -> None:
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
-        while not (tmp_path / "began").exists():
-            time.sleep(0.02)
-            assert process.poll() is None
+        wait_for((tmp_path / "began").exists)
         os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
     assert out.strip() == "17", err
 
 

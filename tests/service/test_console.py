@@ -21,6 +21,7 @@ import pytest
 from console_pages import browser_client, checked, opened, page, part, text_of
 from http_service import SETTINGS, Running, running
 from lxml import etree
+from waiting import wait_for
 
 from xscl.answers.deliveries import add_webhook
 from xscl.answers.marked_document import marked_document
@@ -57,9 +58,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
             ]
         )
         with browser_client(found) as client:
-            until = time.monotonic() + 20
-            while len(client.get("/v1/matches").json()["matches"]) < 2 and time.monotonic() < until:
-                time.sleep(0.05)
+            wait_for(lambda: len(client.get("/v1/matches").json()["matches"]) == 2)
         yield found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from console_pages import browser_client, checked, opened, page, text_of
 from hook_server import hook_server
 from http_service import Running
+from waiting import wait_for
 
 from xscl.answers.deliveries import add_webhook
 from xscl.base.types import Event, now_micros
@@ -69,10 +69,8 @@ def test_what_fails_and_what_was_given_up_is_shown(service: Running, client: htt
         service.service.engine.ingest([Event("S", "d1", 1, xml="<d><title>one</title></d>")])
         service.settled()
         service.service.deliverer.wake()
-        end = time.monotonic() + 10
-        while not (row := cells(page(client, "/deliveries"), "Deliveries")["failing"])[0].startswith("retrying"):
-            assert time.monotonic() < end, row
-            time.sleep(0.02)
+        wait_for(lambda: cells(page(client, "/deliveries"), "Deliveries")["failing"][0].startswith("retrying"))
+        row = cells(page(client, "/deliveries"), "Deliveries")["failing"]
         assert "500" in row[1] and row[2] == "0" and row[3].startswith("1 batch")
         [listed] = [
             each for each in client.get("/v1/deliveries").json()["deliveries"] if each["delivery"] == "failing"
@@ -85,15 +83,11 @@ def test_what_fails_and_what_was_given_up_is_shown(service: Running, client: htt
         assert text_of(told.xpath("//div[@aria-label = 'Dead letters of failing']")[0]).count("<b>answered") == 1
         hook.answer = lambda number: 200
         assert client.post("/deliveries/failing/replay", data={}).status_code == 303
-        end = time.monotonic() + 10
-        while not hook.taken and time.monotonic() < end:
-            time.sleep(0.02)
-        assert len(hook.taken) >= 1
+        wait_for(lambda: hook.taken)
         taken = len(hook.taken)
         assert client.post("/deliveries/failing/replay", data={"after": "start"}).status_code == 303
-        while len(hook.taken) <= taken and time.monotonic() < end:
-            time.sleep(0.02)
-        assert len(set(hook.taken)) == 1 and len(hook.taken) > taken
+        wait_for(lambda: len(hook.taken) > taken)
+        assert len(set(hook.taken)) == 1
     assert client.post("/deliveries/failing/replay", data={"after": "nonsense"}).status_code == 400
     assert client.post("/deliveries/failing/drop").status_code == 303
     assert "failing" not in cells(page(client, "/deliveries"), "Deliveries")

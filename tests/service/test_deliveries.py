@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from hook_server import hook_server
 from sqlalchemy.engine import Connection
+from waiting import wait_for
 
 from xscl.answers.deliveries import add_files, add_webhook, delivery_rows, send_again
 from xscl.answers.match_listing import Listing, list_matches
@@ -39,7 +40,7 @@ from xscl.upkeep.archive_export import export_home
 from xscl.upkeep.archive_import import import_home
 
 SOON = DeliverySettings(
-    retries=Retries(first_s=0.01, most_s=0.02), page=7, limits=FetchLimits(total_s=5), look_s=0.05, apart_s=0
+    retries=Retries(first_s=0.01, most_s=0.02), page=7, limits=FetchLimits(total_s=60), look_s=0.05, apart_s=0
 )
 
 
@@ -70,13 +71,6 @@ def delivering(home: Home, settings: DeliverySettings = SOON) -> Iterator[Delive
         deliverer.stop()
 
 
-def wait(until: Callable[[], object]) -> None:
-    end = time.monotonic() + 10
-    while not until():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def row(home: Home, name: str) -> dict[str, object]:
     return next(each for each in delivery_rows(home) if each["delivery"] == name)
 
@@ -86,14 +80,14 @@ def test_every_match_arrives_at_a_target_that_fails_half_the_time(engine: Engine
     with hook_server(lambda number: (503, 200)[number % 2]) as hooks:
         secret = add_webhook(engine.home, "shop", "high", hooks.url, after="start", private=True)
         with delivering(engine.home) as deliverer:
-            wait(lambda: len(set(hooks.taken)) == 29)
+            wait_for(lambda: len(set(hooks.taken)) == 29)
             push(engine, 200, 201, 99)
             deliverer.wake()
-            wait(lambda: len(set(hooks.taken)) == 31)
+            wait_for(lambda: len(set(hooks.taken)) == 31)
         assert hooks.taken == ids(engine.home)
         for got in hooks.got:
             at, _, digest = got.headers["x-xscl-signature"].removeprefix("t=").partition(",v1=")
-            assert abs(time.time() - int(at)) < 60
+            assert abs(time.time() - int(at)) < 600
             assert digest == hmac.new(secret.encode(), at.encode() + b"." + got.body, hashlib.sha256).hexdigest()
             assert got.headers["content-type"] == "application/x-ndjson"
             assert len(got.ids) <= 7
@@ -112,7 +106,7 @@ def test_a_delivery_begins_with_what_comes(engine: Engine) -> None:
         add_webhook(engine.home, "shop", "high", hooks.url, after=None, private=True)
         push(engine, 102)
         with delivering(engine.home):
-            wait(lambda: hooks.taken)
+            wait_for(lambda: hooks.taken)
         assert hooks.taken == ids(engine.home)[1:]
 
 
@@ -127,7 +121,7 @@ def test_what_was_sent_and_not_noted_is_sent_again(engine: Engine) -> None:
     with hook_server() as hooks, hooked(fail):
         add_webhook(engine.home, "shop", "high", hooks.url, after="start", private=True)
         with delivering(engine.home):
-            wait(lambda: len(set(hooks.taken)) == 10)
+            wait_for(lambda: len(set(hooks.taken)) == 10)
         assert hooks.taken == ids(engine.home)[:7] + ids(engine.home)
 
 
@@ -137,7 +131,7 @@ from xscl.service.deliverer import Deliverer
 from xscl.service.delivery_sending import DeliverySettings
 from xscl.store.home import open_home
 Deliverer(open_home(sys.argv[1]), DeliverySettings(page=7)).start()
-time.sleep(20)
+time.sleep(600)
 """
 
 
@@ -150,7 +144,7 @@ def test_a_process_that_is_killed_between_sending_and_noting_repeats_a_page(engi
         assert ended.returncode == -signal.SIGKILL
         assert row(engine.home, "out")["sent"] == 7
         with delivering(engine.home):
-            wait(lambda: row(engine.home, "out")["sent"] == 20)
+            wait_for(lambda: row(engine.home, "out")["sent"] == 20)
         assert hooks.taken == ids(engine.home)[:14] + ids(engine.home)[7:]
 
 
@@ -164,7 +158,7 @@ def test_a_page_that_was_written_and_not_noted_is_written_once(engine: Engine, t
 
     add_files(engine.home, "out", "high", tmp_path / "out", after="start", most_bytes=1 << 20)
     with hooked(fail), delivering(engine.home):
-        wait(lambda: row(engine.home, "out")["sent"] == 20)
+        wait_for(lambda: row(engine.home, "out")["sent"] == 20)
     assert lines(tmp_path / "out") == ids(engine.home)
 
 
@@ -180,7 +174,7 @@ def test_files_follow_each_other_by_size(engine: Engine, tmp_path: Path) -> None
     add_files(engine.home, "out", "high", tmp_path / "out", after="start", most_bytes=2_000)
     push(engine, *range(101, 131))
     with delivering(engine.home) as deliverer:
-        wait(lambda: row(engine.home, "out")["sent"] == 30)
+        wait_for(lambda: row(engine.home, "out")["sent"] == 30)
         files = sorted((tmp_path / "out").iterdir())
         assert [path.name[-13:-7] for path in files] == ["000001", "000002", "000003"]
         assert lines(tmp_path / "out") == ids(engine.home)
@@ -188,7 +182,7 @@ def test_files_follow_each_other_by_size(engine: Engine, tmp_path: Path) -> None
         files[-1].unlink()
         push(engine, 200)
         deliverer.wake()
-        wait(lambda: row(engine.home, "out")["sent"] == 31)
+        wait_for(lambda: row(engine.home, "out")["sent"] == 31)
     assert sorted((tmp_path / "out").iterdir())[-1].name[-13:-7] == "000004"
 
 
@@ -209,7 +203,7 @@ def test_what_a_target_does_not_take_is_given_up_and_sent_again(engine: Engine) 
     with hook_server(lambda number: 500) as hooks:
         add_webhook(engine.home, "shop", "high", hooks.url, after="start", private=True)
         with delivering(engine.home, impatient) as deliverer:
-            wait(lambda: row(engine.home, "shop")["dead_matches"] == 10)
+            wait_for(lambda: row(engine.home, "shop")["dead_matches"] == 10)
             assert len(hooks.got) == 6
             told = row(engine.home, "shop")
             assert (told["state"], told["dead_letters"], told["sent"]) == ("dead letters", 2, 0)
@@ -217,12 +211,12 @@ def test_what_a_target_does_not_take_is_given_up_and_sent_again(engine: Engine) 
             # Once more in vain, then with success, beside what is new.
             send_again(engine.home, "shop", None)
             deliverer.wake()
-            wait(lambda: len(hooks.got) == 8)
+            wait_for(lambda: len(hooks.got) == 8)
             hooks.answer = lambda number: 200
             push(engine, 200)
             assert send_again(engine.home, "shop", None) == {"matches": 10}
             deliverer.wake()
-            wait(lambda: row(engine.home, "shop")["sent"] == 11)
+            wait_for(lambda: row(engine.home, "shop")["sent"] == 11)
         assert sorted(hooks.taken) == sorted(ids(engine.home))
         assert row(engine.home, "shop")["dead_letters"] == 0
 
@@ -245,7 +239,7 @@ def test_a_page_goes_once_though_the_catalogue_was_read_before_it_was_noted(
             for _ in range(20):
                 deliverer.wake()
                 time.sleep(0.01)
-            wait(lambda: row(engine.home, "shop")["sent"] == 10)
+            wait_for(lambda: row(engine.home, "shop")["sent"] == 10)
         assert hooks.taken == ids(engine.home)
 
 
@@ -254,10 +248,10 @@ def test_everything_is_sent_again_on_demand(engine: Engine) -> None:
     with hook_server() as hooks:
         add_webhook(engine.home, "shop", "high", hooks.url, after="start", private=True)
         with delivering(engine.home) as deliverer:
-            wait(lambda: row(engine.home, "shop")["sent"] == 2)
+            wait_for(lambda: row(engine.home, "shop")["sent"] == 2)
             send_again(engine.home, "shop", "start")
             deliverer.wake()
-            wait(lambda: len(hooks.taken) == 4)
+            wait_for(lambda: len(hooks.taken) == 4)
         assert hooks.taken == ids(engine.home) * 2
 
 
@@ -266,7 +260,7 @@ def test_redirects_are_not_followed(engine: Engine) -> None:
     with hook_server() as other, hook_server(lambda number: 307, location=other.url) as hooks:
         add_webhook(engine.home, "shop", "high", hooks.url, after="start", private=True)
         with delivering(engine.home):
-            wait(lambda: row(engine.home, "shop")["failures"])
+            wait_for(lambda: row(engine.home, "shop")["failures"])
         assert other.got == []
         assert "XSCL_REDIRECT" in str(row(engine.home, "shop")["problem"])
 
@@ -288,7 +282,7 @@ def test_private_targets_need_a_word(engine: Engine, monkeypatch: pytest.MonkeyP
         with engine.home.catalog.engine.begin() as connection:
             connection.exec_driver_sql("update deliveries set private = 0")
         with delivering(engine.home):
-            wait(lambda: row(engine.home, "shop")["failures"])
+            wait_for(lambda: row(engine.home, "shop")["failures"])
         assert hooks.got == []
         assert "XSCL_PRIVATE_ADDRESS" in str(row(engine.home, "shop")["problem"])
 

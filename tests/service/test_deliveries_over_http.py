@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import time
 
 import httpx2
 import pytest
 from hook_server import hook_server
 from http_service import XML, Running
+from waiting import wait_for
 
 from xscl.answers.deliveries import add_webhook
 
@@ -23,10 +23,7 @@ def push(served: Running, title: str) -> None:
     with served.client("write") as client, served.client("read") as reader:
         pushed = client.post("/v1/channels/S/events", content=f"<d><title>{title}</title></d>", headers=XML)
         assert pushed.status_code == 202
-        end = time.monotonic() + 10
-        while title not in reader.get("/queries/all/feed.json").text:
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        wait_for(lambda: title in reader.get("/queries/all/feed.json").text)
 
 
 @pytest.mark.parametrize("kind", ["atom", "json"])
@@ -97,16 +94,16 @@ def test_webhooks_are_for_administrators(served: Running) -> None:
         assert client.post("/v1/deliveries/shop/replay", json={}).status_code == 404
 
 
-def test_a_match_is_sent_within_a_second(served: Running) -> None:
+def test_a_match_is_sent_and_counted(served: Running) -> None:
     with hook_server() as hooks:
         add_webhook(served.service.engine.home, "near", "all", hooks.url, after=None, private=True)
         served.service.deliverer.wake()
         push(served, "sent")
-        end = time.monotonic() + 5
-        while not hooks.taken and time.monotonic() < end:
-            time.sleep(0.01)
+        wait_for(lambda: hooks.taken)
         assert b"sent" in hooks.got[0].body
         with served.client("read") as client:
-            assert 'xscl_delivered_matches_total{outcome="delivered"} 1.0' in client.get("/metrics").text
+            counted = 'xscl_delivered_matches_total{outcome="delivered"} 1.0'
+            # A page is counted when its answer is there.
+            wait_for(lambda: counted in client.get("/metrics").text)
         with served.client("admin") as client:
             client.delete("/v1/deliveries/near")

@@ -166,7 +166,7 @@ def test_pushes_that_wait_are_taken_in_one_transaction(tmp_path: Path, monkeypat
     given = [[Event("S", f"e{n}", 1, xml=f"<a>{n}</a>"), *([bad] if n % 3 == 0 else [])] for n in range(20)]
     answers = [queue.put(each, 10) for each in given]
     begin.set()
-    found = [each.result(timeout=30) for each in answers]
+    found = [each.result(timeout=120) for each in answers]
     queue.close()
     assert [(each.taken, len(each.rejected)) for each in found] == [(1, int(n % 3 == 0)) for n in range(20)]
     assert len(sizes) <= 3
@@ -192,9 +192,9 @@ def test_one_push_that_fails_costs_no_other(tmp_path: Path, monkeypatch: pytest.
     for number, answer in enumerate(answers):
         if number == 5:
             with pytest.raises(EngineError, match="XSCL_INTAKE"):
-                answer.result(timeout=30)
+                answer.result(timeout=120)
         else:
-            assert answer.result(timeout=30).taken == 1
+            assert answer.result(timeout=120).taken == 1
     queue.close()
     home.catalog.close()
 
@@ -210,7 +210,7 @@ def test_too_much_that_waits_is_refused(tmp_path: Path, monkeypatch: pytest.Monk
         queue.put([Event("S", "e2", 1, xml="<b/>")], 1)
     assert (refused.value.status, refused.value.after_s) == (503, 1)
     begin.set()
-    assert first.result(timeout=30).taken == 1
+    assert first.result(timeout=120).taken == 1
     queue.close()
     home.catalog.close()
 

@@ -55,7 +55,7 @@ def went(service: Running, *paths: str) -> bool:
     Lines of the log come behind the answers, those of ``settled`` also behind the end of it.
     """
     wanted = ["/v1/batches", *paths] if paths else []
-    until = time.monotonic() + 5
+    until = time.monotonic() + 120
 
     def made() -> list[str]:
         return [path for line in [*service.log] if (path := json.loads(line)["path"]) != "/v1/stats"]

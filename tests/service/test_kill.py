@@ -19,6 +19,7 @@ from typing import Any
 import httpx2
 from hook_server import hook_server
 from http_service import XML, events
+from waiting import wait_for
 
 from xscl.answers.deliveries import add_webhook
 from xscl.engine import Engine
@@ -68,7 +69,7 @@ class Pushers:
 
     def work(self, number: int) -> None:
         pair = 0
-        with httpx2.Client(headers=XML, timeout=10) as client:
+        with httpx2.Client(headers=XML, timeout=120) as client:
             while not self.ended:
                 for place, root in enumerate(("book", "blog")):
                     key = f"{number}-{pair}"
@@ -110,7 +111,7 @@ class Reader:
             headers = {"last-event-id": self.last} if self.last else {}
             url = f"{self.served.address}/v1/queries/q/matches/stream"
             try:
-                with httpx2.stream("GET", url, params={"after": "start"}, headers=headers, timeout=20) as stream:
+                with httpx2.stream("GET", url, params={"after": "start"}, headers=headers, timeout=120) as stream:
                     for event in events(stream):
                         self.found.append(event["data"]["match"])
                         self.last = event["id"]
@@ -134,11 +135,7 @@ def test_all_that_was_acknowledged_is_answered_after_kills(tmp_path: Path) -> No
         time.sleep(1.0)
         pushers.end()
         listed = matches_of(served)
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            if all(len(reader.found) >= len(listed) for reader in readers) and len(set(hooks.taken)) >= len(listed):
-                break
-            time.sleep(0.05)
+        wait_for(lambda: min(len(set(hooks.taken)), *(len(reader.found) for reader in readers)) >= len(listed))
         for reader in readers:
             reader.ended = True
         assert served.end(signal.SIGTERM) == 0
@@ -157,10 +154,8 @@ def test_all_that_was_acknowledged_is_answered_after_kills(tmp_path: Path) -> No
 
 def matches_of(served: Served) -> list[dict[str, Any]]:
     """Wait until everything is processed, and list all matches, page after page."""
-    with httpx2.Client(base_url=served.address, timeout=30) as client:
-        until = time.monotonic() + 60
-        while client.get("/v1/stats").json()["lag"] and time.monotonic() < until:
-            time.sleep(0.05)
+    with httpx2.Client(base_url=served.address, timeout=120) as client:
+        wait_for(lambda: not client.get("/v1/stats").json()["lag"])
         listed, cursor = [], "start"
         while page := client.get("/v1/queries/q/matches", params={"after": cursor, "limit": 1000}).json():
             listed += page["matches"]

@@ -14,7 +14,7 @@ from http_service import SETTINGS, XML, Running, running
 
 from xscl.service.settings import ServiceSettings
 
-SENDERS, SECONDS = 8, 1.5
+SENDERS, ENOUGH = 8, 20
 LIMITS = {
     "waiting": (replace(SETTINGS, max_waiting=1), 503, "XSCL_BUSY"),
     "behind": (replace(SETTINGS, max_behind=10, apart_s=0.5), 503, "XSCL_BUSY"),
@@ -29,7 +29,6 @@ class Flood:
         self.served = served
         self.acknowledged: set[str] = set()
         self.refused: list[httpx2.Response] = []
-        self.until = time.monotonic() + SECONDS
         threads = [threading.Thread(target=self.work, args=(number,)) for number in range(SENDERS)]
         for thread in threads:
             thread.start()
@@ -39,7 +38,10 @@ class Flood:
     def work(self, sender: int) -> None:
         with self.served.client("write") as client:
             number = 0
-            while time.monotonic() < self.until:
+            # A busy machine takes longer until there is overload.
+            until = time.monotonic() + 120
+            while min(len(self.refused), len(self.acknowledged)) < ENOUGH:
+                assert time.monotonic() < until
                 id_ = f"{sender}-{number}"
                 body = f"<d><key>{id_}</key></d>"
                 answer = client.post("/v1/channels/S/events", params={"id": id_}, content=body, headers=XML)
@@ -60,10 +62,8 @@ def test_overload_refuses_and_loses_nothing(limit: str, tmp_path: Path) -> None:
         flood = Flood(served)
         served.settled()
         found = Counter(match.events[0].id for match in served.service.engine.matches("all", after="start"))
-    assert flood.refused, "the flood was no overload"
     for answer in flood.refused:
         assert (answer.status_code, answer.json()["type"]) == (status, f"urn:xscl:problem:{condition}")
         assert int(answer.headers["retry-after"]) >= 1
     # All that was acknowledged is answered once, and nothing that was refused was taken.
-    assert flood.acknowledged
     assert found == Counter(flood.acknowledged)

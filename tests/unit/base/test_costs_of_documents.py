@@ -1,7 +1,7 @@
 """Documents within the limits cost processor time in proportion to their size, wherever they have what they have.
 
-Time is that of the process, the least of some runs, and compared with itself and with lxml's own; the room is wide
-enough for a busy machine, and narrow enough for what grows with the square.
+Time is that of the process, the least of some runs, and compared with itself and with lxml's own; what grows with the
+square takes far more than is allowed.
 """
 
 from __future__ import annotations
@@ -36,27 +36,39 @@ _MOST_TIMES = 40
 """Times lxml's own parsing; 20 are promised, and some 12 were measured."""
 _LITTLE = 0.01
 """Seconds that say nothing."""
+_MOST_RUNS = 6
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Measure the processor time of work, the least of two runs."""
-    least = float("inf")
+    """Measure the processor time of work."""
     gc.disable()  # its time grows with what other tests have left
     try:
-        for _ in range(2):
-            start = time.process_time()
-            with suppress(XsclError, etree.XMLSyntaxError):
-                work()
-            least = min(least, time.process_time() - start)
+        start = time.process_time()
+        with suppress(XsclError, etree.XMLSyntaxError):
+            work()
+        return time.process_time() - start
     finally:
         gc.enable()
-    return least
 
 
-def growth(family: Family, size: int, work: Callable[[bytes], object]) -> float:
-    """Measure the time for four times the size in times of the time for the size."""
+def costs_at_most(most: float, work: Callable[[], object], measure: Callable[[], object]) -> bool:
+    """Whether work takes at most so many times the time of a measure, and what says nothing.
+
+    Runs alternate until one says so, as what else the machine does slows some runs more than others.
+    """
+    least, least_measure = float("inf"), float("inf")
+    for _ in range(_MOST_RUNS):
+        least_measure = min(least_measure, seconds(measure))
+        least = min(least, seconds(work))
+        if least <= most * max(least_measure, _LITTLE / 4) + _LITTLE:
+            return True
+    return False
+
+
+def is_linear(family: Family, size: int, work: Callable[[bytes], object]) -> bool:
+    """Whether four times the size takes little more than four times the time."""
     less, more = family(size), family(4 * size)
-    return seconds(lambda: work(more)) / max(seconds(lambda: work(less)), _LITTLE / 4)
+    return costs_at_most(_MOST_GROWTH, lambda: work(more), lambda: work(less))
 
 
 def size_of(name: str) -> int:
@@ -76,23 +88,23 @@ def events(data: bytes) -> int:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_documents_are_taken_in_linear_time(name: str) -> None:
-    assert growth(DOCUMENTS[name], size_of(name), stored_document) < _MOST_GROWTH
+    assert is_linear(DOCUMENTS[name], size_of(name), stored_document)
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_documents_are_taken_in_a_few_times_what_lxml_needs(name: str) -> None:
     data = DOCUMENTS[name](size_of(name))
-    assert seconds(lambda: stored_document(data)) < _MOST_TIMES * seconds(lambda: etree.fromstring(data)) + _LITTLE
+    assert costs_at_most(_MOST_TIMES, lambda: stored_document(data), lambda: etree.fromstring(data))
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_documents_are_split_in_linear_time(name: str) -> None:
-    assert growth(DOCUMENTS[name], size_of(name) // 12, split) < _MOST_GROWTH
+    assert is_linear(DOCUMENTS[name], size_of(name) // 12, split)
 
 
 @pytest.mark.parametrize("name", FEEDS)
 def test_feeds_are_read_in_linear_time(name: str) -> None:
-    assert growth(FEEDS[name], 250, events) < _MOST_GROWTH
+    assert is_linear(FEEDS[name], 250, events)
 
 
 @pytest.mark.parametrize("text", ["<r>{}</r>", "<!DOCTYPE r SYSTEM '<!--'><!--{}--><r>{}</r>", "<!DOCTYPE r><r>{}</r>"])
@@ -152,7 +164,7 @@ def output(data: bytes, select: str) -> str:
 )
 def test_outputs_are_made_in_linear_time(select: str) -> None:
     family: Family = lambda size: b"<r>" + b"<a b='1'>x</a>y" * size + b"</r>"  # noqa: E731
-    assert growth(family, 1_000, lambda data: output(data, select)) < _MOST_GROWTH
+    assert is_linear(family, 1_000, lambda data: output(data, select))
 
 
 def test_nodes_of_a_document_are_counted_once_for_all_its_matches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -360,9 +359,7 @@ def test_a_thousand(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
         written = f"S//{a}->x{place} {op} {{x{place} = y, {choose.count(1, 40)} min}} T//{b}->y"
         texts.append(written if choose.chance(98) else choose.one(*BAD))
     found, expected = made(), made()
-    started = time.perf_counter()
     outcomes = Registry(found).load(";\n".join(texts))
-    assert time.perf_counter() - started < 20
     monkeypatch.setattr(registry, "_CHUNK", 7)
     given: list[str | tuple[str | None, str]] = list(texts)
     each = Registry(expected).register_many(given)

@@ -22,7 +22,7 @@ with java_errors() as said:
 print("own", file=sys.stderr, flush=True)
 child.communicate(b"go\\n")
 import time
-for _ in range(200):
+for _ in range(6_000):
     if "second\\n" in said: break
     time.sleep(0.01)
 print(list(said))

@@ -1,0 +1,17 @@
+"""Waiting for what another thread or process does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+_AMPLE_S = 120
+"""Seconds that only a hang takes, however many programs share the machine."""
+
+
+def wait_for(holds: Callable[[], object]) -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + _AMPLE_S
+    while not holds():
+        assert time.monotonic() < end, "it does not happen"
+        time.sleep(0.01)
