@@ -93,8 +93,14 @@ def _wrong_rows(columns: Columns, told: Mapping[str, Any], size: int) -> str | N
 
 
 def _of_their_keys(run: Run) -> bool:
-    """Tell whether all rows have shapes of their keys' variables."""
-    return bool((run.shapes.variables[run.shape] == row_variables(run)).all())
+    """Tell whether all rows have shapes of their keys' variables.
+
+    A shape without a chain says nothing of its variable, so rows of several variables may have it: numbers that guards
+    compare have no chains.
+    """
+    shapes, counts = run.shapes, pc.list_value_length(run.shapes.chains).to_numpy()
+    chained = np.add.reduceat(counts, shapes.starts[:-1]) > 0 if len(counts) else np.zeros(0, dtype=np.bool_)
+    return bool(((shapes.variables[run.shape] == row_variables(run)) | ~chained[run.shape]).all())
 
 
 def _wrong_links(columns: Columns, told: Mapping[str, Any], size: int) -> str | None:

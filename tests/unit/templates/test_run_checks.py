@@ -106,6 +106,28 @@ def test_what_this_program_writes_is_sound(tmp_path: Path) -> None:
         assert check(path) is None, path
 
 
+def row(docid: int, var: int, chain: list[dict[str, int]]) -> dict[str, object]:
+    """A witness row at the first node of a document, with the value 4."""
+    document = {"docid": docid, "ts": docid, "item": docid, "place": f"S\0{docid}", "late": False, "membership": 0}
+    return {**document, "var": var, "node": 1, "fn": "", "strval": "4", "num": 4.0, "h": 9, "chain": chain}
+
+
+def test_variables_without_chains_share_a_shape(tmp_path: Path) -> None:
+    """Numbers that guards compare have no chains, so those of several variables may stand alike in their documents."""
+    chain = [{"var1": 7, "var2": 2, "node1": 1, "node2": 4}]
+    rows = [row(1, -3, []), row(2, 7, []), row(2, 8, []), row(3, 7, chain)]
+    runs = [run_of(pa.Table.from_pylist(some, schema=WITNESS_SCHEMA)) for some in (rows, [{**rows[0], "docid": 9}])]
+    for number, run in enumerate([*runs, merged_run(runs, [None, None])]):
+        save_run(run, tmp_path / f"{number}.run")
+        assert wrong_run(tmp_path / f"{number}.run") is None
+    columns, told = open_columns(tmp_path / "0.run")
+    chained = columns["shape_variables"].to_pylist().index(7)
+    assert len(columns["shape_variables"]) == 2
+    others = [-3 if at == chained else var for at, var in enumerate(columns["shape_variables"].to_pylist())]
+    save_columns(tmp_path / "other", {**columns, "shape_variables": pa.array(others)}, told)
+    assert wrong_run(tmp_path / "other") == "its rows are not in their order"
+
+
 @pytest.mark.parametrize("seed", range(examples(3)))
 def test_what_strangers_change_is_told(seed: int, tmp_path: Path) -> None:
     dice, told = Random(seed), 0

@@ -160,6 +160,27 @@ def test_others_go_on_while_a_home_is_packed(tmp_path: Path) -> None:
                 assert list(copy.matches())
 
 
+def test_homes_with_selections_of_numbers_come_back(tmp_path: Path) -> None:
+    """Two columns of numbers stand alike in their documents; a document may have several numbers of one column."""
+    numbers = "<m>4</m>", "<m>4</m><m>5</m>", "<m>2</m>", "<m>4</m><n>4</n>", ""
+    with Engine(init_home(tmp_path / "home")) as engine:
+        engine.add_channel("S", lateness="0 s")
+        engine.register("S/a[./m > 3]/k->x FOLLOWED BY {x = y, 1 h} S/b[./m < 5]/k->y", name="pair")
+        engine.register("S/a[./m > 3]/k->x NOT FOLLOWED BY {x = y, 2 s} S/b[./n > 3]/k->y", name="none")
+        for batch in range(3):
+            made = [f"<{root}>{some}<k>1</k></{root}>" for root in "ab" for some in numbers]
+            engine.ingest([Event("S", f"e{batch}-{at}", 10 * batch + at, xml=xml) for at, xml in enumerate(made)])
+            engine.run_once()
+        found = matches(engine.home)
+        assert {json.loads(match)["query"] for match in found} == {"pair", "none"}
+        assert not [*examine_home(engine.home, deep=True).problems]
+    (tmp_path / "there").mkdir()
+    import_home(tmp_path / "there/copy", io.BytesIO(packed(tmp_path / "home")))
+    copy = open_home(tmp_path / "there/copy")
+    assert matches(copy) == found and not [*examine_home(copy, deep=True).problems]
+    copy.catalog.close()
+
+
 # -- bad archives ----------------------------------------------------------------------------------------------
 
 
