@@ -527,6 +527,58 @@ def test_distinct_values_of_an_invocation(rows_engine: Engine) -> None:
     assert counted.rows == [{"matches": 4, "count(x)": 4, "count(DISTINCT x)": 3}]
 
 
+# -- G-P11: three ways to answer -------------------------------------------------------------------------------------
+
+
+def eager(condition: str, window: tuple[int, int | None, int | None]) -> str:
+    """A query whose current answers are the rows of a window; ends that do not move with NOW are conditions."""
+    length, begin, end = window
+    ends = [f" and ./n >= {begin}"] if begin is not None else []
+    ends += [f" and ./n <= {end}"] if end is not None else []
+    selected = f"S[({condition}){''.join(ends)}][./n->n]"
+    return f"SELECT n, count() AS c FROM {selected} WINDOW {length} s EVERY 1 s GROUP BY n"
+
+
+def test_gp11_three_ways_to_answer_agree(rows_engine: Engine) -> None:
+    """None (asked once), lazy (a listing with a window) and eager (windows): G-P7's cells and random queries."""
+    import xscl
+
+    choose = Dice(11)
+    asked = {"gp7": "./a < 5 and ./b > 2"}
+    for number in range(examples(1)):
+        ops = [f"./{choose.one('a', 'b')} {choose.one('<', '>', '=', '!=')} {choose.count(0, 9)}" for _ in range(2)]
+        asked[f"q{number}"] = f" {choose.one('and', 'or')} ".join(ops)
+    ways = {SLIDING: (11, None, None), LANDMARK: (27, 2, None), SNAPSHOT: (27, 2, 12)}
+    rows_engine.add_channel("S", kind="rows", schema="n bigint, a bigint, b bigint")
+    for name, condition in asked.items():
+        rows_engine.register(f"S[{condition}]", name=name)
+        for number, of in enumerate(ways.values()):
+            rows_engine.register(eager(condition, of), name=f"{name}_{number}")
+    told: dict[tuple[str, int, int], set[int]] = {}
+    rows = list(SELECTED)
+    others = [(n, choose.count(0, 9), choose.count(0, 9)) for n in range(26) if n not in {row[0] for row in rows}]
+    for now in sorted({now for now, _ in CELLS}):
+        given = [row for row in rows + others if row[0] <= now]
+        rows, others = [row for row in rows if row[0] > now], [row for row in others if row[0] > now]
+        rows_engine.ingest(xscl.Event("S", str(n), n, row={"n": n, "a": a, "b": b}) for n, a, b in sorted(given))
+        rows_engine.heartbeat("S", (now + 1) * S - 1)
+        rows_engine.run_once()
+        once = {m.ts // S for m in rows_engine.query_once(f"S[{asked['gp7']}]")}
+        for name in asked:
+            for number, window in enumerate(ways):
+                begin, end = (now - 10, now) if window is SLIDING else (2, now if window is LANDMARK else 12)
+                lazy = {m.ts // S for m in rows_engine.matches(name, window=window, now=now * S)}
+                kept = {int(m.values["n"]) for m in rows_engine.matches(f"{name}_{number}", current=True)}
+                assert lazy == kept, (name, window, now)
+                told[name, begin, end] = lazy
+                if name == "gp7":
+                    assert lazy == {ts for ts in once if begin <= ts <= end}
+                    assert lazy & {ts for ts, _, _ in SELECTED} == CELLS[now, window]
+    for name, condition in asked.items():
+        once = {m.ts // S for m in rows_engine.query_once(f"S[{condition}]")}
+        assert all(lazy == {ts for ts in once if b <= ts <= e} for (of, b, e), lazy in told.items() if of == name)
+
+
 def test_gp7_registered_fed_and_invoked_by_processes_of_their_own(tmp_path: Path) -> None:
     def xscl_(*arguments: str, given: str = "") -> str:
         command = [sys.executable, "-m", "xscl", *arguments]

@@ -16,8 +16,11 @@ from oracle.evaluate import Doc
 
 import xscl
 from xscl.base.settings import Settings
+from xscl.language import ast
 from xscl.language.format import format_query
 from xscl.language.parser import parse_query
+
+_Row = tuple[int, tuple[tuple[str, str], ...]]
 
 SOURCES = (
     "A->x[./k->k][./v->v]",
@@ -127,11 +130,31 @@ class Home:
             expected = Counter(_row(each) for each in told(asked, intake))
             listed = [(match.ts, tuple(match.values.items())) for match in self.engine.matches(name)]
             assert Counter(listed) == expected, (name, format_query(asked.query))
+            self.compare_current(name, asked, expected, intake)
             count += len(listed)
         return count
 
+    def compare_current(self, name: str, asked: Asked, told_: Counter[_Row], intake: Intake) -> None:
+        """Compare the newest answers of groups, and of windows with EVERY the answers of the last one."""
+        aggregate = asked.query.aggregate
+        assert aggregate is not None
+        listed = [(match.ts, tuple(match.values.items())) for match in self.engine.matches(name, current=True)]
+        if aggregate.every is not None and aggregate.window is not None:
+            last = max((ts for ts, _ in told_), default=0)
+            if asked.until > self.place:
+                settled = min(intake.settled(block.channel, self.place) for block in ast.blocks(asked.query.source))
+                last = (settled - aggregate.window) // aggregate.every * aggregate.every + aggregate.window
+            assert Counter(listed) == Counter({row: n for row, n in told_.items() if row[0] == last})
+            return
+        of = [(tuple(value for _, value in values[: len(aggregate.group)]), (ts, values)) for ts, values in told_]
+        newest = {group: max(row[0] for other, row in of if other == group) for group, _ in of}
+        assert len(listed) == len(newest)
+        # Of answers of one time, any may be the last.
+        assert all((group, row) in of and row[0] == newest[group] for group, row in of if row in listed)
+        assert {group for group, row in of if row in listed} == newest.keys()
 
-def _row(each: Told) -> tuple[int, tuple[tuple[str, str], ...]]:
+
+def _row(each: Told) -> _Row:
     return each.ts, each.values
 
 

@@ -68,6 +68,7 @@ def told(result: Result) -> str:
         ["match", "list", "--since", "15", "--until", "1970-01-01T00:00:21Z", "--format", "csv"],
         ["match", "list", "--after", "start", "--limit", "5"],
         ["match", "list", "books", "--distinct", "--limit", "2", "--format", "csv"],
+        ["match", "list", "books", "--current", "--by", "b", "--format", "csv"],
         ["match", "count"],
         ["match", "count", "books", "--by", "b", "--agg", "max(b)", "--agg", "count(DISTINCT b)", "--since", "15"],
         ["query", "list"],

@@ -15,6 +15,8 @@
 * ``combination_steps``: Steps of combinations of documents: their events, and facts of their members for matches
 * ``consistency``: Consistency of queries about absence: what each has told and taken back, what it missed, and what it
   still keeps
+* ``current_matches``: Current matches: the newest of each group of a query, and of windows with EVERY the answers of
+  the last window
 * ``data_sources``: The Spark data sources of xscl, and the sessions that know them
 * ``deliveries``: Deliveries of matches: adding them, sending again, and rows of their listing, without anything secret
 * ``document_listing``: Documents of a channel as people see them: the latest ones, or one by its id
@@ -23,6 +25,7 @@
 * ``feed_health``: Words for the health of a feed
 * ``feed_listing``: Rows of a listing of feeds, how each of them does, and finding one by its address or a part of it
 * ``frames``: Event files, and other files of a known shape, as relations of Spark
+* ``kept_notes``: Notes on listings of matches that begin before the events that are kept (PSoup's retention)
 * ``lateness``: Lateness that channels would need: how far behind their clocks the events came that are held
 * ``frontiers``: Frontiers: how far the times of each channel are settled, by what, and what waits for it
 * ``headline``: A document, or an element of it, in a few words for a person
@@ -39,6 +42,7 @@
 * ``match_rows``: Rows of ``Engine.matches_df``: Spark's tasks build them from the members' documents
 * ``match_source``: The Spark data source ``xscl-matches``: matches in the order of commits, for batches and streams
 * ``match_steps``: Steps of the relations ``matches`` and ``rout_<template>``
+* ``match_variables``: Variables that the matches of a query have values of, for who groups and counts matches by them
 * ``match_window``: Windows of an invocation (PSoup): which times a listing of matches speaks of, as of a moment NOW
 * ``plan_operators``: Operators of registered queries: conditions, windows, joins, steps and absence, as rules of
   sharing speak of them

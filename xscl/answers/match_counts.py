@@ -8,18 +8,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from xscl.answers.match_listing import Listing, list_matches
-from xscl.answers.match_reader import named_queries
+from xscl.answers.match_variables import check_variables
 from xscl.base.errors import EngineError
 from xscl.base.types import Match, MatchCounts
 from xscl.base.values import number_text, to_number
-from xscl.catalog.records import QueryInfo
-from xscl.language.normalize import normalize
-from xscl.language.parser import parse_query
-from xscl.language.shown import shown
 from xscl.store.home import Home
 
 __all__ = ["COUNT", "MOST_VALUES", "Aggregate", "aggregate_of", "count_listed", "count_matches"]
@@ -79,31 +75,18 @@ def count_matches(home: Home, listing: Listing, by: Sequence[str] = (), aggregat
     asked = [aggregate_of(text) for text in aggregates]
     found = list_matches(home, listing)
     if not by and not asked:
-        return (
+        counted = (
             MatchCounts((COUNT,), [{COUNT: len(found)}]) if listing.query is not None else _of_queries(found.queries())
         )
-    _check(home, listing.query, [*by, *(each.variable for each in asked)])
-    return count_listed(found, by, asked)
+        return replace(counted, notes=found.notes)
+    check_variables(home, listing.query, [*by, *(each.variable for each in asked)])
+    counted = count_listed(found, by, asked)
+    return replace(counted, notes=(*found.notes, *counted.notes))
 
 
 def _of_queries(counts: Mapping[str, int]) -> MatchCounts:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return MatchCounts(("query", COUNT), [{"query": query, COUNT: count} for query, count in ordered])
-
-
-def _check(home: Home, query: str | None, names: Iterable[str]) -> None:
-    if query is None:
-        told = "variables are those of one query"
-        raise EngineError("XSCL_BAD_AGGREGATE", told, hint="name the query: xscl match count QUERY --by x")
-    known = list(dict.fromkeys(name for info in named_queries(home, query) for name in _variables(info)))
-    for name in names:
-        if name not in known:
-            told = f"the query {query} binds no variable {name}"
-            raise EngineError("XSCL_BAD_AGGREGATE", told, hint=f"it binds {', '.join(known) or 'none'}")
-
-
-def _variables(query: QueryInfo) -> Iterable[str]:
-    return normalize(shown(parse_query(query.text)), query.text, query.namespaces).variables
 
 
 def count_listed(found: Iterable[Match], by: Sequence[str], aggregates: Sequence[Aggregate]) -> MatchCounts:

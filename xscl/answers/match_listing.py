@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar, overload
 
+from xscl.answers.current_matches import current_of
+from xscl.answers.kept_notes import incomplete_notes
 from xscl.answers.match_cursors import START, Cursor, parse_cursor, refuse_ahead
 from xscl.answers.match_reader import FoundMatch, MatchReader, Times
 from xscl.answers.replacements import Replacements
-from xscl.base.errors import CatalogError
+from xscl.base.errors import CatalogError, EngineError
 from xscl.base.notebook import table_html
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.system_errors import named_file_faults
@@ -64,8 +66,11 @@ class MatchListing(Iterator[Match]):
         begin: Cursor | None,
         end: Cursor,
         limit: int | None,
+        notes: tuple[str, ...] = (),
     ) -> None:
         self._find, self._build = find, build
+        self.notes = notes
+        """Sentences on what the listing may lack."""
         self._limit = limit
         self._length: int | None = None
         self._kept: list[FoundMatch] | None = None
@@ -183,6 +188,11 @@ class Listing:
     """Cursor before the first match, in the order of commits; ``start`` is before all."""
     limit: int | None = None
     """Number of matches at most."""
+    current: bool = False
+    """Whether only the newest match of each group of the query is listed; of windows with EVERY, what the last window
+    that is settled has."""
+    by: Sequence[str] = ()
+    """Variables whose values make groups of ``current``; by default those that the query groups by."""
 
 
 ALL_MATCHES = Listing()
@@ -196,25 +206,39 @@ def list_matches(home: Home, listing: Listing = ALL_MATCHES, **given: Any) -> Ma
 
     Raises:
         CatalogError: there was never a query of that name.
-        EngineError: ``XSCL_BAD_WINDOW``, ``XSCL_BAD_CURSOR``, ``XSCL_BAD_OPTION``.
+        EngineError: ``XSCL_BAD_WINDOW``, ``XSCL_BAD_CURSOR``, ``XSCL_BAD_OPTION``; ``XSCL_BAD_AGGREGATE``: ``current``
+            without groups.
     """
     asked = with_fields(listing, given)
     after, limit = asked.after, asked.limit
     since, until, now = (time_bound(name, getattr(asked, name)) for name in ("since", "until", "now"))
     times = Times.of(since, until, now, asked.window)
     begin = None if after is None else parse_cursor(after)
+    _refuse_mixed(asked)
+    current = current_of(home, asked.query, asked.by, times, now) if asked.current else None
+    times, least = times if current is None else current.times, times.least
     with named_file_faults(home.root):
         reader = MatchReader(home, asked.query, times, first=0 if begin is None else begin.batch)
         if begin is not None:
             refuse_ahead(begin, reader.committed.last)
 
     def find() -> Iterator[FoundMatch]:
-        return named_matches(home, reader.by_time() if begin is None else reader.by_commit(begin))
+        found = named_matches(home, reader.by_time() if begin is None else reader.by_commit(begin))
+        return found if current is None else current.among(found, build)
 
     def build(found: Iterator[FoundMatch]) -> Iterator[Match]:
         return named_matches(home, built_matches(home, found))
 
-    return MatchListing(find, build, begin, Cursor(reader.committed.last + 1), limit)
+    notes = incomplete_notes(home, reader.committed.kept, least, reader.asked)
+    return MatchListing(find, build, begin, Cursor(reader.committed.last + 1), limit, notes)
+
+
+def _refuse_mixed(asked: Listing) -> None:
+    """Refuse options that exclude each other."""
+    if asked.current and asked.after is not None:
+        raise EngineError("XSCL_BAD_OPTION", "current: matches behind a cursor are all that came", hint="leave out one")
+    if asked.by and not asked.current:
+        raise EngineError("XSCL_BAD_OPTION", "by: groups are those of current matches", hint="ask for current=True")
 
 
 def named_matches(home: Home, matches: Iterator[_Item]) -> Iterator[_Item]:

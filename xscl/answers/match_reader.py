@@ -165,11 +165,12 @@ class MatchReader:
     def __init__(self, home: Home, query: str | None, times: Times, first: int = 0) -> None:
         self._home = home
         self._times = times
-        self._asked = None if query is None else named_queries(home, query)
+        self.asked = None if query is None else named_queries(home, query)
+        """Queries of that name; None: all queries."""
         self.committed = Committed.now(home, first)
         self._subscribers: dict[int, list[QueryInfo]] = {}
-        self._note(self._asked or ())
-        self._groups = None if self._asked is None else frozenset(self._subscribers)
+        self._note(self.asked or ())
+        self._groups = None if self.asked is None else frozenset(self._subscribers)
         self._meanings: dict[_Part, Meanings] = {}
         self._held = 0
         """Their bytes."""
@@ -259,7 +260,7 @@ class MatchReader:
     def _taken_back(self, row: Retracted) -> Iterator[FoundMatch]:
         """Give a match that was taken back once for each query that had it."""
         match = StoredMatch(row.docids, row.nodes, (), frozenset((row.gid,)), row.exchange, row.later, row.batch)
-        if self._asked is None:
+        if self.asked is None:
             self._read_subscribers([match])
         why = Retraction(row.because, None if row.channel is None or row.id is None else (row.channel, row.id))
         for item in self._seen(match, members_of(self._home, set(row.docids))):
@@ -336,7 +337,7 @@ class MatchReader:
             origin, docids = int(combinations.origin[row]), combinations.docids(row)
             meanings = self._meanings_of(part).of(origin, int(combinations.number[row]))
             stored += (StoredMatch(docids, *meaning, batch_of(origin)) for meaning in meanings)
-        if self._asked is None:
+        if self.asked is None:
             self._read_subscribers(stored)
         members = members_of(self._home, {docid for match in stored for docid in match.docids})
         return [item for match in stored for item in self._seen(match, members)]

@@ -85,7 +85,7 @@ STEPS: Mapping[str, str] = {
     "tasks.results": "tasks have written what pairs come to",
     "upkeep.begin": "a batch is done, nothing was looked after",
     "upkeep.events": "events that are kept are written into a new file, which no row names",
-    "upkeep.ids": "some ids of events that are kept no more are removed, their file is still named",
+    "upkeep.ids": "some ids of events that are no longer kept are removed, their file is still named",
     "upkeep.swapped": "the file is named in place of those it replaces",
     "upkeep.results": "results are written into a new folder, which no row names",
     "upkeep.folders": "batches name the folder in place of those it replaces",

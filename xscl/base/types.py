@@ -154,7 +154,7 @@ class MatchCounts:
     columns: tuple[str, ...]
     rows: list[dict[str, object]]
     notes: tuple[str, ...] = ()
-    """Sentences on values that no number was made of."""
+    """Sentences on values without a number, and on matches that are no longer kept."""
 
 
 class QueryName(str):

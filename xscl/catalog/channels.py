@@ -38,6 +38,7 @@ __all__ = [
     "read_facts",
     "read_newest",
     "read_streams",
+    "read_watermarks",
     "remove_channel",
     "remove_stream",
     "require_channel_name",
@@ -92,6 +93,16 @@ def read_newest(connection: Connection) -> dict[str, int | None]:
 @prepared
 def _newest() -> sa.Select[Any]:
     return sa.select(CHANNELS.c.name, CHANNELS.c.newest)
+
+
+def read_watermarks(connection: Connection) -> dict[str, int | None]:
+    """Return the time below which each channel is settled; None: events of any age may come."""
+    return {row.name: row.watermark for row in connection.execute(*_watermarks())}
+
+
+@prepared
+def _watermarks() -> sa.Select[Any]:
+    return sa.select(CHANNELS.c.name, CHANNELS.c.watermark)
 
 
 def channel_facts(channel: ChannelInfo) -> ChannelFacts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -82,6 +82,14 @@ def match_list(
     *,
     times: TimeOptions,
     options: CursorOptions,
+    current: Annotated[
+        bool,
+        typer.Option("--current", help="Only the newest match of each group; of WINDOW … EVERY, the last window."),
+    ] = False,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="VARIABLE", help="With --current: its values tell groups.", show_default="GROUP BY"),
+    ] = None,
     distinct: Annotated[
         bool, typer.Option("--distinct", help="Of matches with the same document only the first.")
     ] = False,
@@ -91,6 +99,7 @@ def match_list(
     """List matches, sorted by time, query and match, or behind a cursor as they were committed.
 
     Example: xscl match list same_story --window NOW-7d..NOW
+    xscl match list trending --current
     xscl match list --cursor place.txt --format ndjson
     """
     from xscl.answers.match_listing import ALL_MATCHES, list_matches, with_other_documents
@@ -98,7 +107,8 @@ def match_list(
     from xscl.cli.remote import RemoteMatches
 
     limit = None if distinct else options.limit
-    printed, listing, client = printing.chosen(), times.listing(query, options.behind, limit), at.client()
+    printed, client = printing.chosen(), at.client()
+    listing = replace(times.listing(query, options.behind, limit), current=current, by=by or ())
     found: MatchListing | RemoteMatches
     try:
         found = list_matches(at.open(), listing) if client is None else RemoteMatches(client, listing)
@@ -113,6 +123,8 @@ def match_list(
     shown = print_matches(listed, printed, cursors=listing.after is not None)
     if not shown and printed in (MatchFormat.cards, MatchFormat.table):
         say("no match fits" if listing != ALL_MATCHES or client is not None else no_matches(at.open().catalog))
+    for note in found.notes:
+        say(f"note: {note}")
     if options.cursor is not None:
         # What was not put out is not behind the cursor.
         sys.stdout.flush()

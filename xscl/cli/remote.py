@@ -124,16 +124,20 @@ class RemoteMatches(Iterator[Match]):
 
     def __init__(self, client: Client, listing: Listing) -> None:
         params = _params(listing, ("query", "window", "after", "limit"))
+        params |= {"current": True, "by": [*listing.by]} if listing.current else {}
         self._in_order = listing.after is not None
         self._lines = client.lines("/v1/matches.ndjson", params)
         # What the service refuses is told before anything is printed.
         self._first = next(self._lines, None)
         self.cursor = listing.after or "start"
+        self.notes: tuple[str, ...] = ()
+        """Sentences on what the listing may lack, once it has ended."""
 
     def __next__(self) -> Match:
         line, self._first = self._first or next(self._lines), None
         if "end" in line:
             self.cursor = line["end"] or self.cursor
+            self.notes = tuple(line.get("notes", ()))
             raise StopIteration
         match = match_of(line)
         if self._in_order:

@@ -41,13 +41,15 @@ def listing(
     window: Annotated[str | None, Query(max_length=200, description="With all members in it: NOW-7d..NOW.")] = None,
     after: Annotated[str | None, Query(max_length=500, description="As they were committed, behind this.")] = None,
     limit: Annotated[int | None, Query(ge=0, le=2**62, description="At most this many.")] = None,
+    current: Annotated[bool, Query(description="Only the newest match of each group.")] = False,
+    by: Annotated[list[str] | None, Query(max_length=16, description="Variables whose values make the groups.")] = None,
 ) -> StreamingResponse:
     """List matches by time, or behind a cursor, with the members' documents, as lines without an end of pages."""
     found: Iterable[Match]
     if match is not None:
         found = [find_match(service.home, match)]
     else:
-        found = list_matches(service.home, Listing(query, since, until, now, window, after, limit))
+        found = list_matches(service.home, Listing(query, since, until, now, window, after, limit, current, by or ()))
     return StreamingResponse(_lines(found), media_type=_LINES)
 
 
@@ -65,4 +67,5 @@ def explanation(name: Name, service: Running, holder: Reader) -> PlainTextRespon
 
 def _lines(found: Iterable[Match]) -> Iterator[str]:
     yield from match_lines(found)
-    yield json.dumps({"end": found.cursor if isinstance(found, MatchListing) else None}) + "\n"
+    end, notes = (found.cursor, found.notes) if isinstance(found, MatchListing) else (None, ())
+    yield json.dumps({"end": end, **({"notes": notes} if notes else {})}) + "\n"
