@@ -29,6 +29,7 @@ __all__ = [
     "Round",
     "Settled",
     "Subtracted",
+    "decided_places",
     "parted",
     "subtracted",
 ]
@@ -165,11 +166,7 @@ def subtracted(frontiers: Mapping[str, Frontiers], first: int, last: int, work: 
     """
     pending = work.pending
     known = pending.column("answered").to_numpy()
-    came = np.maximum(pending.column("came").to_numpy(), first)
-    answers = {name: each.answers for name, each in frontiers.items()}
-    settled = {name: each.settled for name, each in frontiers.items()}
-    decided = np.where(known >= 0, known, _places(pending, came, answers))
-    final = np.maximum(decided, _places(pending, came, settled))
+    decided, final = decided_places(frontiers, first, pending)
     row, place, other = _hits(pending, work.kills, final, first)
     killed = pending.column("killed").to_numpy().copy()
     np.maximum.at(killed, row, place)
@@ -184,6 +181,16 @@ def subtracted(frontiers: Mapping[str, Frontiers], first: int, last: int, work: 
         pa.table(hits, schema=HIT_SCHEMA),
         now.filter(pa.array(final > last)),
     )
+
+
+def decided_places(frontiers: Mapping[str, Frontiers], first: int, pending: pa.Table) -> tuple[Int64s, Int64s]:
+    """Return the places, from ``first`` on, at which rows are answered, unless they are already, and final."""
+    known = pending.column("answered").to_numpy()
+    came = np.maximum(pending.column("came").to_numpy(), first)
+    answers = {name: each.answers for name, each in frontiers.items()}
+    settled = {name: each.settled for name, each in frontiers.items()}
+    decided = np.where(known >= 0, known, _places(pending, came, answers))
+    return decided, np.maximum(decided, _places(pending, came, settled))
 
 
 def _touched(pending: pa.Table, answered: Bools, hit: Int64s) -> Bools:

@@ -62,6 +62,8 @@ class Question:
     """How far behind clocks it answers; None: when it is certain."""
     memory: int | None = None
     """How far behind clocks the events come that it sees; None: as far as they are in time."""
+    retracts: bool = False
+    """Whether documents that are out are no members, and forbid nothing."""
 
     @property
     def behind(self) -> int | None:
@@ -104,6 +106,14 @@ class Fed:
     """Channels that it reads."""
     since: int = -1
     until: int = FOR_EVER + 1
+    blocking: int | None = None
+    """How far behind clocks it answers; None: what it publishes is final."""
+
+    def behind(self, asked: int | None) -> tuple[int | None, int]:
+        """How far its sources are to be behind clocks for what is asked of its answers, and what is taken off."""
+        if asked is None or self.blocking is None:
+            return None, max(asked or 0, 0)
+        return (max(asked, 0) + self.blocking if self.blocking else asked), 0
 
 
 @dataclass(frozen=True)
@@ -117,6 +127,8 @@ class Intake:
     """Whether nothing comes any more."""
     before: Mapping[str, Sequence[tuple[int, int | None]]] = field(default_factory=dict)
     """Places up to which a channel had another lateness, ascending, with that lateness."""
+    out: Mapping[Doc, int] = field(default_factory=dict)
+    """Place at which a newer version, or a removal, has taken a document out."""
     fed: Mapping[str, Sequence[Fed]] = field(default_factory=dict)
     """Queries that feed each channel to which nothing else comes; what they publish moves no clock of others."""
 
@@ -130,9 +142,13 @@ class Intake:
         is by ``blocking``.
         """
         live = [each for each in self.fed.get(channel, ()) if each.since <= place < each.until]
-        times = [self.settled(source, place) for each in live for source in each.sources]
+        times = []
+        for each in live:
+            behind, less = each.behind(blocking)
+            found = (self.settled(source, place, behind) for source in each.sources)
+            times += [time if time == -FOR_EVER else time - less for time in found]
         if times:
-            least = min(times) if min(times) == -FOR_EVER else min(times) - max(blocking or 0, 0)
+            least = min(times)
             by_itself = self.terms.get(channel, Terms()).lateness is not None
             return min(least, self._by_itself(channel, place, blocking)) if by_itself else least
         return self._by_itself(channel, place, blocking)
@@ -201,6 +217,9 @@ def decided_rows(question: Question, intake: Intake) -> Iterator[tuple[Decided, 
     """The same with the bindings that they are of."""
     forgotten = too_late(question, intake)
     events = {doc: place for doc, place in _in_time(question, intake).items() if doc not in forgotten}
+    if question.retracts:
+        gone = {(doc.channel, doc.id) for doc, place in intake.out.items() if place < question.until}
+        events = {doc: place for doc, place in events.items() if (doc.channel, doc.id) not in gone}
     changes = {place for former in intake.before.values() for place, _ in former}
     places = sorted({*intake.events.values(), *intake.beats, *changes, *([FOR_EVER] if intake.ends else [])})
     names = selected_variables(question.wanted.select)

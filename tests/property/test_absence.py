@@ -84,6 +84,9 @@ LEVELS: dict[str, tuple[int | None, int | None]] = {
 class Home:
     """A home and the same for the oracle, item by item."""
 
+    changes = False
+    """Whether there are newer versions and removals, and queries that these correct."""
+
     def __init__(self, folder: Path, choose: random.Random, settings: Settings, spark: SparkSession | None) -> None:
         self.choose = choose
         self.terms = {
@@ -103,6 +106,9 @@ class Home:
         self.corrected = 0
         self.live: list[str] = []
         self.place = 0
+        self.retracts = False
+        self.out: dict[Doc, int] = {}
+        """Places at which documents were taken out."""
         self.former: dict[str, list[tuple[int, int | None]]] = {}
         """Places up to which a channel had another lateness, with that lateness."""
 
@@ -112,11 +118,13 @@ class Home:
         level = self.choose.choice([*(level for level in LEVELS if self.takes(level)), "MIDDLE", None])
         own = self.choose.choice(OWN)
         text, wanted, *forbidden = (_selecting(own, each) for each in (self.text, *_plain(CASES[self.text])))
-        self.engine.register(text if level is None else f"{text} CONSISTENCY {level}", name=name)
+        said = text if level is None else f"{text} CONSISTENCY {level}"
+        self.retracts = self.changes and self.choose.random() < 0.8
+        self.engine.register(f"{said} ON CHANGE RETRACT" if self.retracts else said, name=name)
         asked = question(wanted, *forbidden, between=CASES[self.text][2])
         self.place += 1
         given = LEVELS["STRONG" if self.is_settled() else "MIDDLE"] if level is None else LEVELS[level]
-        self.asked[name] = Question(asked.wanted, asked.forbidden, self.place, FOR_EVER + 1, *given)
+        self.asked[name] = Question(asked.wanted, asked.forbidden, self.place, FOR_EVER + 1, *given, self.retracts)
         self.told[name] = "start", set()
         self.live.append(name)
 
@@ -166,14 +174,20 @@ class Home:
             return
         keys = "".join(f"<k>{choose.randint(1, 3)}</k>" for _ in range(choose.choice([1, 1, 1, 2])))
         facts = f"<s>{choose.randint(1, 3)}</s><n>{choose.randint(1, 6)}</n>"
-        doc = Doc(channel, f"e{number}", ts, f"<e>{keys}{facts}</e>")
+        item = f"e{number}" if self.changes else None
+        self.give(Doc(channel, f"e{number}", ts, f"<e>{keys}{facts}</e>", item=item))
+
+    def give(self, doc: Doc) -> None:
+        """Take in an event at the last place."""
         self.events[doc] = self.place
-        assert self.engine.ingest([record(doc)]).taken == 1
+        event = record(doc if doc.item is None else replace(doc, id=doc.item))
+        report = self.engine.ingest([replace(event, feed="f") if self.changes else event])
+        assert report.taken == 1, report
 
     def run(self) -> None:
         """Process what came, and compare what each query tells of it with what has changed."""
         self.engine.run_once()
-        intake = Intake(self.events, self.beats, self.terms, before=self.former)
+        intake = Intake(self.events, self.beats, self.terms, before=self.former, out=self.out)
         for info in self.engine.queries():
             assert info.late_for == len(too_late(self.asked[info.name], intake, self.named())), (info.name, self.text)
         for name, asked in self.asked.items():
@@ -187,6 +201,30 @@ class Home:
             assert answers(self.engine, name) == _told(now), (name, self.text, asked.blocking, asked.memory)
             self.told[name] = listing.cursor, now
             self.corrected += len(before - now)
+
+
+class Corrected(Home):
+    """The same with newer versions and removals."""
+
+    changes = True
+
+    def take(self, number: int) -> None:
+        """Take in an event, a newer version of one, a removal, or a heartbeat."""
+        choose = self.choose
+        there = [doc for doc in self.events if doc not in self.out]
+        if not there or choose.random() < 0.8:
+            super().take(number)
+            return
+        old = choose.choice(there)
+        base, _, version = old.id.partition("#")
+        self.place += 1
+        self.out[old] = self.place
+        if choose.random() < 0.6:
+            assert self.engine.retract(old.channel, base).removed == int(version or 1)
+            return
+        ts = (number // 2 + choose.choice([0, 0, 1, -1, -3])) * S
+        xml = f"<e><k>{choose.randint(1, 3)}</k><s>1</s><n>{choose.randint(1, 6)}</n><m>{number}</m></e>"
+        self.give(Doc(old.channel, f"{base}#{int(version or 1) + 1}", ts, xml, item=base))
 
 
 def _plain(case: tuple[str, list[str], bool]) -> list[str]:
@@ -205,11 +243,16 @@ def _told(found: Iterable[Decided]) -> list[tuple[list[str], int]]:
 
 
 def play(
-    folder: Path, seed: int, settings: Settings, spark: SparkSession | None = None, items: int = 26
+    folder: Path,
+    seed: int,
+    settings: Settings,
+    spark: SparkSession | None = None,
+    items: int = 26,
+    kind: type[Home] = Home,
 ) -> tuple[int, int]:
     """Play one random stream; return the numbers of answers and of corrections."""
     choose = random.Random(seed)
-    home = Home(folder, choose, settings, spark)
+    home = kind(folder, choose, settings, spark)
     with home.engine:
         home.register()
         often = choose.choice([0.1, 0.2, 1])
@@ -233,6 +276,11 @@ def play(
 def test_absence_is_what_the_oracle_says(tmp_path: Path, part: int) -> None:
     found = [play(tmp_path / str(seed), 1_000 * part + seed, Settings(where="driver")) for seed in range(examples(5))]
     assert any(answered for answered, _ in found)
+
+
+def test_newer_versions_and_removals_change_answers(tmp_path: Path) -> None:
+    found = [play(tmp_path / str(seed), seed, Settings(where="driver"), kind=Corrected) for seed in range(examples(8))]
+    assert sum(corrected for _, corrected in found) > 5
 
 
 def test_tasks_answer_as_the_driver_does(tmp_path: Path, spark: SparkSession) -> None:

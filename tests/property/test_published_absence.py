@@ -13,7 +13,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from absences import S, add_channels, question, record
 from budget import examples
-from oracle.absence import FOR_EVER, Beat, Decided, Fed, Intake, Question, Terms, decided_rows
+from oracle.absence import FOR_EVER, Beat, Decided, Fed, Intake, Question, Terms, decided, decided_rows
 from oracle.evaluate import Doc, Row, answers, bindings_rows
 from oracle.publish import output
 
@@ -223,6 +223,19 @@ class Corrected(Home):
 
     are_final = False
 
+    def __init__(self, folder: Path, choose: random.Random) -> None:
+        super().__init__(folder, choose)
+        self.silent: dict[str, Question] = {}
+
+    def drop(self, name: str) -> None:
+        """Drop a query."""
+        if name not in self.silent:
+            super().drop(name)
+            return
+        self.engine.drop(name)
+        self.place += 1
+        self.silent[name] = replace(self.silent[name], until=self.place)
+
     def ask(self, text: str, level: str) -> None:
         """Register a query about absence that publishes to M."""
         name = f"p{len(self.asked)}"
@@ -237,6 +250,28 @@ class Corrected(Home):
         self.engine.register(f"{text}{f' PUBLISH {publish}' if publish else ''} ON CHANGE RETRACT", name=name)
         self.place += 1
         self.joins[name] = text, self.place, FOR_EVER
+
+    def correct(self, name: str, text: str, level: str) -> None:
+        """Register a query about absence of what is published, whose answers removals change."""
+        self.engine.register(f"{text} CONSISTENCY {level} ON CHANGE RETRACT", name=name)
+        self.place += 1
+        asked = question(SECOND[text][0], *SECOND[text][1])
+        since = replace(asked, since=self.place, until=FOR_EVER + 1)
+        blocking, memory = {**LEVELS, "STRONG": (None, None)}[level]
+        self.silent[name] = replace(since, blocking=blocking, memory=memory)
+
+    def absent(self, name: str, digests: Mapping[str, str], at: int) -> list[tuple[int, str]]:
+        """Time and id of the answers that such a query has, with everything up to a place."""
+        asked = self.silent[name]
+        last = min(at, asked.until - 1)
+        made = [each for publisher in self.asked for each in self.holding(publisher, digests, last)]
+        feeds = [
+            Fed(frozenset(PUBLISHERS[text][2]), each.since, each.until, each.blocking)
+            for text, each in self.asked.values()
+        ]
+        docs = {**self.events, **{doc: place for _, _, doc, place in made}}
+        intake = Intake(docs, self.beats, self.terms, fed={"M": feeds}).until(last)
+        return sorted({(one.ts, match_id(digests[name], *one.answer)) for one in decided(asked, intake)})
 
     def holding(self, name: str, digests: Mapping[str, str], at: int) -> list[tuple[int, str, Doc, int]]:
         """Time, id, document and place of the matches that a query has, with everything up to a place."""
@@ -273,11 +308,15 @@ def play_corrected(folder: Path, seed: int) -> tuple[int, int]:
         for text in choose.sample([*PUBLISHERS], 2):
             home.ask(text, choose.choice([*LEVELS]))
         live, later = ["p0"], [(f"f{number}", *each) for number, each in enumerate(FOLLOWERS)]
+        later += [(f"s{number}", text, None) for number, text in enumerate(SECOND)]
         often = choose.choice([0.1, 0.3, 1])
         for number in range(50):
             if later and choose.random() < 0.4:
                 name, text, publish = later.pop(choose.randrange(len(later)))
-                home.follow(name, text, publish)
+                if text in SECOND:
+                    home.correct(name, text, choose.choice([*LEVELS, "STRONG"]))
+                else:
+                    home.follow(name, text, publish)
                 live.append(name)
             elif choose.random() < 0.03 and live:
                 home.drop(live.pop(choose.randrange(len(live))))
@@ -289,6 +328,7 @@ def play_corrected(folder: Path, seed: int) -> tuple[int, int]:
         digests = {info.name: info.digest for info in home.engine.home.catalog.ask(read_queries, live_only=False)}
         truth = {name: home.holding(name, digests, FOR_EVER) for name in (*home.asked, *home.joins)}
         found = {name: [each[:2] for each in rows] for name, rows in truth.items()}
+        found |= {name: home.absent(name, digests, FOR_EVER) for name in home.silent}
         assert listed(home.engine.matches(), found) == found, seed
         with home.engine.home.catalog.read() as connection:
             removed = set(connection.execute(sa.select(REMOVALS.c.channel, REMOVALS.c.id)).all())

@@ -31,6 +31,7 @@ from xscl.catalog.events import newer_versions
 from xscl.catalog.intake_order import next_place, read_last_places
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import QueryInfo
+from xscl.catalog.removals import removed_among
 from xscl.catalog.tables import QUERIES
 from xscl.language.parser import parse_query
 from xscl.language.statements import namespaces_json
@@ -137,9 +138,9 @@ def query_once(
                 notes = (*notes, *_waiting_notes(home, compiled.channels), *gone)
                 return Answer((each for each in made if isinstance(each, Match)), notes)
             found = stepped.matches()
-        if absence is not None and not absence.ends:
-            found = _newest(home, found, place)
-        elif absence is not None:
+        if absence is not None and absence.retracts:
+            found, *forbidden = (_newest(home, each, place) for each in (found, *forbidden))
+        if absence is not None and absence.ends:
             memory = None if compiled.level is None else compiled.level.memory
             found = without_forbidden(home, absence, found, forbidden, events.on_time, memory)
     told = (f"{each.channel}:{each.id}: {each.message}" for each in dict.fromkeys(refused))
@@ -153,10 +154,11 @@ def query_once(
 
 
 def _newest(home: Home, found: Sequence[StoredMatch], last: int) -> list[StoredMatch]:
-    """Return the matches whose members are the newest versions of their items."""
+    """Return the matches whose members are the newest versions of their items, and not removed."""
+    docids = {docid for match in found for docid in match.docids}
     with home.catalog.read() as connection:
-        older = newer_versions(connection, {docid for match in found for docid in match.docids}, last)
-    return [match for match in found if older.keys().isdisjoint(match.docids)]
+        older = newer_versions(connection, docids, last).keys() | removed_among(connection, docids, last).keys()
+    return [match for match in found if older.isdisjoint(match.docids)]
 
 
 def _walked(

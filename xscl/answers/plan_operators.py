@@ -196,8 +196,9 @@ class _Reader:
         assert compiled.absence is not None
         inputs = tuple(self._part(part.text, part.compiled) for part in compiled.absence.parts)
         level = None if compiled.level is None else format_level(compiled.level)
-        own = compiled.absence.ends, level, tuple(part.compiled.group.key for part in compiled.absence.parts)
-        said = [each.op.replace(" ", "-") for each in tree.negations] or ["newest version"]
+        keys = tuple(part.compiled.group.key for part in compiled.absence.parts)
+        own = compiled.absence.ends, level, keys, compiled.absence.retracts
+        said = [each.op.replace(" ", "-") for each in tree.negations] + ["newest version"] * compiled.absence.retracts
         return self.made.add("absence", compiled.absence.shown, own, inputs, " ".join(said))
 
 

@@ -25,6 +25,7 @@
   discarded
 * ``backfill``: Answers from held events, for queries that see events from before them (docs/how-to/history.md)
 * ``batch``: A batch: a range of the intake order becomes committed matches
+* ``corrected``: Answers about absence that newer versions and removals change (``ON CHANGE RETRACT``)
 * ``driver``: Memory of this process from batch to batch: solved signatures, the price of work, and windows
 * ``edited``: Matches of queries that a newer version of an item, or its removal, takes back
   (``ON CHANGE RETRACT``)

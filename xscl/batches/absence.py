@@ -33,6 +33,7 @@ from xscl.batches.absence_changes import Changes, Readers, Retraction, changes_o
 from xscl.batches.absence_found import found_rows, unasked
 from xscl.batches.answered import Runs
 from xscl.batches.attempt import Attempt
+from xscl.batches.corrected import Anew, anew, told_anew
 from xscl.batches.edited import edited_matches
 from xscl.batches.replayed import replayed_matches
 from xscl.batches.settled import settled_times
@@ -45,7 +46,7 @@ from xscl.spark.places import HERE, OnSpark, Place, slots_of
 from xscl.store.parquet import data_files
 from xscl.store.results import Results, stored_matches
 from xscl.store.state_files import StateFile, facts_of_file
-from xscl.templates.absence import KILL_SCHEMA, PENDING_SCHEMA, Frontiers, Round, parted, subtracted
+from xscl.templates.absence import KILL_SCHEMA, PENDING_SCHEMA, Frontiers, Round, decided_places, parted, subtracted
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.results import ABSENCE_LEVEL, CHANGES_LEVEL, ResultColumns, origin_of
 
@@ -170,6 +171,11 @@ class Absences:
         before = {span.pending, *(file.path for file in span.answered)}
         return [file for file in (self.after, *self.runs) if file is not None and file.path not in before]
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether answers come or go."""
+        return bool(self.retractions) or any(self.counts.values())
+
     # -- decisions -------------------------------------------------------------------------------------------------
 
     def _decide(self, chosen: _Chosen) -> None:
@@ -183,18 +189,29 @@ class Absences:
         edited, passed = edited_matches(batch, results, holding, partial(_among, chosen=chosen))
         wanted, killed = found_rows(batch, results, parts)
         kills = pa.concat_tables([KILL_SCHEMA.empty_table(), *killed])
-        members = pc.unique(kills.column("members"))
+        new = Round(pa.concat_tables([PENDING_SCHEMA.empty_table(), *wanted]), kills)
+        # Queries whose answers changes correct publish nothing, so they are decided behind all levels.
+        again = anew(batch, files, new) if chosen.some is None else None
+        members = kills.column("members") if again is None else [*kills.column("members").chunks, again.members]
+        members = pc.unique(pa.chunked_array(members, pa.binary()))
         old = chosen.of(self._runs.of(members))
-        work = Round(pa.concat_tables([chosen.of(self._pending), *wanted, old]), kills)
-        self._changed |= bool(wanted or killed)
+        work = Round(pa.concat_tables([chosen.of(self._pending), new.pending, old]), kills)
+        self._changed |= bool(wanted or killed or again)
         found = Changes()
         left = stays = PENDING_SCHEMA.empty_table()
-        if work.pending.num_rows:
-            frontiers = self._frontiers(_waits(work.pending))
-            found, rows = self._decided(work, frontiers)
-            self._changed |= found.touched or rows.num_rows != work.pending.num_rows
-            waiting = _stays(rows, frontiers)
-            left, stays = rows.filter(pc.invert(waiting)), rows.filter(waiting)
+        if work.pending.num_rows or again is not None:
+            asked = [work.pending] if again is None else [work.pending, again.rows]
+            frontiers = self._frontiers(_waits(pa.concat_tables(asked)))
+            if again is not None:
+                found, left = self._corrected(again.answered_as(work.pending), frontiers)
+                work = Round(again.without(work.pending), again.without(kills))
+            if work.pending.num_rows:
+                more, rows = self._decided(work, frontiers)
+                self._changed |= more.touched or rows.num_rows != work.pending.num_rows
+                found.add(more)
+                left = pa.concat_tables([left, rows])
+            waiting = _stays(left, frontiers)
+            left, stays = left.filter(pc.invert(waiting)), left.filter(waiting)
         found.write(out)
         for columns in (out, holding):
             columns.write()
@@ -228,6 +245,14 @@ class Absences:
         for part in done:
             found.add(changes_of(part, readers, span.first))
         left = pa.concat_tables([part.left for part in done])
+        return found, left.filter(pa.array(readers.may_see(left)))
+
+    def _corrected(self, again: Anew, frontiers: Mapping[str, Frontiers]) -> tuple[Changes, pa.Table]:
+        """Return what newer versions and removals change, and the rows that are left."""
+        if not again.rows.num_rows:
+            return Changes(), again.rows
+        span, readers = self.batch.span, self._readers(again.rows)
+        found, left = told_anew(again, *decided_places(frontiers, span.first, again.rows), readers, span)
         return found, left.filter(pa.array(readers.may_see(left)))
 
     def _readers(self, rows: pa.Table) -> Readers:

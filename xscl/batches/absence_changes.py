@@ -32,7 +32,7 @@ from xscl.templates.absence import NOT_YET, Subtracted
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.results import Admitted, ClassRow, ResultColumns
 
-__all__ = ["Changes", "Readers", "Retraction", "changes_of", "retraction_rows"]
+__all__ = ["Changes", "Found", "Readers", "Retraction", "changes_of", "groups_with", "retraction_rows"]
 
 _NONE = -(1 << 62)
 _TOLD = "answered", "decided", "killed"
@@ -45,7 +45,7 @@ _Hits = tuple[Int64s, Int64s, Int64s]
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class Found:
     """A match that some queries have since the batch."""
 
     groups: tuple[int, ...]
@@ -79,8 +79,8 @@ class Retraction:
 class Changes:
     """Matches that come and go in a batch."""
 
-    found: list[_Found] = field(default_factory=list)
-    passed: list[_Found] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)
+    passed: list[Found] = field(default_factory=list)
     """Matches that come and go within the batch."""
     retracted: list[Retraction] = field(default_factory=list)
     touched: bool = False
@@ -291,17 +291,17 @@ class _Chunk:
         came = told.of(now & ~before)
         keys, witnesses = self._keys([each for each, _, _ in came]), self._witnesses([m for m, _, _ in came], living)
         for (match, own, seen), key, witness in zip(came, keys, witnesses, strict=True):
-            whose = _whose(key[0], told.numbers[own], whole=len(own) == told.sees[seen].sum())
-            found.found.append(_Found(whose, *key[1:3], witness, key[3], self._place(match)))
+            whose = groups_with(key[0], told.numbers[own], whole=len(own) == told.sees[seen].sum())
+            found.found.append(Found(whose, *key[1:3], witness, key[3], self._place(match)))
         gone = told.of(passed)
         for (match, own, _), key in zip(gone, self._keys([each for each, _, _ in gone]), strict=True):
             for number, place in zip(told.numbers[own].tolist(), end[own].tolist(), strict=True):
-                found.passed.append(_Found((-number,), *key[1:3], (), key[3], self._place(match), place))
+                found.passed.append(Found((-number,), *key[1:3], (), key[3], self._place(match), place))
         went = told.of(before & ~now)
         for (match, own, seen), key in zip(went, self._keys([each for each, _, _ in went]), strict=True):
             place, other = self._hit_at(match, int(end[own].max()), first)
             whole = len(own) == (told.sees[seen] & (told.ends[seen] > place)).sum()
-            whose = _whose(key[0], told.numbers[own], whole=bool(whole and (told.ends[own] > place).all()))
+            whose = groups_with(key[0], told.numbers[own], whole=bool(whole and (told.ends[own] > place).all()))
             found.retracted.append(Retraction(whose, *key[1:], place, other))
         return found
 
@@ -372,7 +372,7 @@ class _Told(NamedTuple):
         return [(match, mine, slice(*span)) for match, mine, span in zip(matches.tolist(), own, spans, strict=True)]
 
 
-def _whose(gid: int, numbers: Int64s, *, whole: bool) -> tuple[int, ...]:
+def groups_with(gid: int, numbers: Int64s, *, whole: bool) -> tuple[int, ...]:
     """Return the group, or what stands for it in the matches of some of its queries."""
     return (gid,) if whole else tuple(sorted((-numbers).tolist()))
 

@@ -22,7 +22,7 @@ from xscl.store.results import NO_DOC, Results
 from xscl.templates.absence import PENDING_SCHEMA
 from xscl.templates.columns import Int64s, rising
 
-__all__ = ["found_rows", "unasked"]
+__all__ = ["found_rows", "pending_rows", "times_of", "unasked"]
 
 _TIMES = "docid", "ts", "late", "behind"
 
@@ -38,9 +38,10 @@ def found_rows(batch: Attempt, results: Results, parts: Sequence[Any]) -> tuple[
     meanings = results.meanings({row.part for row in asked})
     combinations = results.combinations()
     combinations = combinations.where(meanings.have(combinations))
-    times = _times(batch, combinations.docs)
-    # Late documents serve queries of one block, but absence is a question of order.
-    late = times["docid"][times["late"]]
+    times = times_of(batch, combinations.docs)
+    # Late documents serve queries of one block, but absence is a question of order.  They have partners by a replay
+    # alone, which takes them as if in time.
+    late = np.setdiff1d(times["docid"][times["late"]], np.array(sorted(batch.span.replayed), np.int64))
     combinations = combinations.where(~np.isin(combinations.docs[:, 0], late))
     wanted, killed = [], []
     for each in bindings(combinations, meanings, asked):
@@ -48,7 +49,7 @@ def found_rows(batch: Attempt, results: Results, parts: Sequence[Any]) -> tuple[
         if part.ends is None:
             killed.append(kills_of(part))
         else:
-            wanted.append(_pending(part, json.loads(part.ends), times))
+            wanted.append(pending_rows(part, json.loads(part.ends), times))
     return wanted, killed
 
 
@@ -63,17 +64,22 @@ def unasked(batch: Attempt, results: Results) -> int:
     return unasked_matches(found.where(meanings.have(found)), meanings, unasked)
 
 
-def _times(batch: Attempt, docs: Int64s) -> dict[str, npt.NDArray[Any]]:
+def times_of(batch: Attempt, docs: Int64s) -> dict[str, npt.NDArray[Any]]:
     """Return the documents of some combinations, ascending, their times, and whether they are late."""
     tables = () if batch.publisher is None else batch.publisher.tables
     events = events_of(batch.home, np.unique(docs[docs != NO_DOC]), list(_TIMES), tables).sort_by("docid")
     found = {name: events.column(name).to_numpy() for name in _TIMES}
-    again = np.isin(found["docid"], np.array(sorted(batch.span.replayed), np.int64))
-    # Late events have partners by a replay alone, which takes them as if in time.
-    return {**found, "late": found["late"] & ~again, "behind": np.where(found["late"], 0, found["behind"])}
+    return {**found, "behind": np.where(found["late"], 0, found["behind"])}
 
 
-def _pending(part: Bindings, ends_of: Any, times: Mapping[str, npt.NDArray[Any]]) -> pa.Table:
+def pending_rows(part: Bindings, ends_of: Any, times: Mapping[str, npt.NDArray[Any]]) -> pa.Table:
+    """Return bindings of what is wanted as pending rows.
+
+    Args:
+        part: the bindings.
+        ends_of: when the time of each forbidden document ends, as table ``parts`` has it.
+        times: documents and their times, as ``times_of`` gives them.
+    """
     docs, count = part.docs, len(part.docs)
     ts = times["ts"][np.searchsorted(times["docid"], docs)]
     newest = ts.max(axis=1)

@@ -29,7 +29,7 @@ from xscl.store.results import NO_DOC, Combinations, Meaning, Results, StoredMat
 from xscl.templates.columns import Int64s
 from xscl.templates.results import Admitted, ClassRow, ResultColumns
 
-__all__ = ["edited_matches", "paths_since", "queries_of"]
+__all__ = ["End", "changed_documents", "edited_matches", "ends_of", "paths_since", "queries_of"]
 
 
 def edited_matches(
@@ -51,21 +51,29 @@ def edited_matches(
     with home.catalog.read() as connection:
         every = retracting_parts(connection)
         parts = {part: mine for part, gids in every.items() if (mine := [gid for gid in gids if chosen(gid)])}
-        if not parts:
-            return [], []
-        edited = edited_between(connection, span.first, span.last) if span.channels else {}
-        edited |= removed_between(connection, span.first, span.last)
-        edited |= {docid: each.channel for docid, each in removed.items()}
-        if edited:
-            streams = read_streams(connection)
-            asked = {resolve_stream(streams, name)[0] for name in retracting_channels(connection)}
-            edited = {docid: channel for docid, channel in edited.items() if channel in asked}
+    if not parts:
+        return [], []
+    edited = changed_documents(batch)
     passed = _write_new(batch, results, parts, out, removed)
     groups = {gid for gids in parts.values() for gid in gids}
     return list(_taken_back(home, (span.first, span.last), groups, edited, removed)) if edited else [], passed
 
 
-class _End(NamedTuple):
+def changed_documents(batch: Attempt) -> set[int]:
+    """Return the documents that newer versions and removals of a batch take out, of channels where that matters."""
+    span, removed = batch.span, {} if batch.publisher is None else batch.publisher.removed
+    with batch.home.catalog.read() as connection:
+        edited = edited_between(connection, span.first, span.last) if span.channels else {}
+        edited |= removed_between(connection, span.first, span.last)
+        edited |= {docid: each.channel for docid, each in removed.items()}
+        if not edited:
+            return set()
+        streams = read_streams(connection)
+        asked = {resolve_stream(streams, name)[0] for name in retracting_channels(connection)}
+    return {docid for docid, channel in edited.items() if channel in asked}
+
+
+class End(NamedTuple):
     """Event that takes a document out."""
 
     place: int
@@ -91,7 +99,7 @@ def _write_new(
         return passed
     found = results.combinations()
     found = found.where(meanings.have(found))
-    newer = _newer(batch.home, found.docs, batch.span.last, removed)
+    newer = ends_of(batch.home, found.docs, batch.span.last, removed)
     older = np.isin(found.docs, np.array(sorted(newer), np.int64)).any(axis=1)
     keys, class_of = np.unique(np.stack([found.origin, found.number], axis=1), axis=0, return_inverse=True)
     for place, (origin, number) in enumerate(keys.tolist()):
@@ -172,7 +180,7 @@ def _taken_back(
         meanings = results.meanings({*groups, *alone})
         found = results.combinations()
         found = found.where(meanings.have(found) & np.isin(found.docs, old).any(axis=1))
-        newer = _newer(home, found.docs, last, removed)
+        newer = ends_of(home, found.docs, last, removed)
         for row in range(len(found.origin)):
             docids = found.docids(row)
             end = min(newer[docid] for docid in docids if docid in newer)
@@ -194,15 +202,15 @@ def paths_since(connection: sa.Connection, place: int) -> list[str]:
     return list(dict.fromkeys(paths))
 
 
-def _newer(home: Home, docs: Int64s, last: int, own: Mapping[int, Removed]) -> dict[int, _End]:
+def ends_of(home: Home, docs: Int64s, last: int, own: Mapping[int, Removed]) -> dict[int, End]:
     """Return what has taken some documents out first, up to a place; ``own`` are removals by the batch itself."""
     docids = np.unique(docs[docs != NO_DOC]).tolist()
     with home.catalog.read() as connection:
         newer = newer_versions(connection, docids, last)
         removed = removed_among(connection, docids, last)
     removed |= {docid: own[docid].place for docid in docids if docid in own}
-    ends = {docid: _End(place_of(other), other, "edited") for docid, other in newer.items()}
+    ends = {docid: End(place_of(other), other, "edited") for docid, other in newer.items()}
     for docid, place in removed.items():
-        gone = _End(place, docid, "removed")
+        gone = End(place, docid, "removed")
         ends[docid] = min(gone, ends.get(docid, gone))
     return ends

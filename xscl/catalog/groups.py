@@ -29,6 +29,7 @@ from xscl.catalog.tables import (
     IS_OF_ABSENCE,
     IS_RETRACTING,
     NEVER,
+    NOTHING_FORBIDDEN,
     PARTS,
     QUERIES,
     TEMPLATES,
@@ -50,6 +51,7 @@ __all__ = [
     "add_template",
     "add_variables",
     "asking_of",
+    "correcting_groups",
     "channels_json",
     "create_rt",
     "finders_of",
@@ -255,15 +257,21 @@ def _parts_behind(gid: int) -> sa.Select[Any]:
 
 
 def retracting_parts(connection: Connection) -> dict[int, list[int]]:
-    """Return the groups whose matches newer versions of items take back, by the group that finds these."""
+    """Return the groups whose matches changes take back and that forbid nothing, by the group that finds these."""
     found: dict[int, list[int]] = {}
-    for gid, part in connection.execute(sa.select(PARTS.c.gid, PARTS.c.part).where(IS_RETRACTING)):
+    wanted = IS_RETRACTING, PARTS.c.ends == NOTHING_FORBIDDEN
+    for gid, part in connection.execute(sa.select(PARTS.c.gid, PARTS.c.part).where(*wanted)):
         found.setdefault(part, []).append(gid)
     return found
 
 
+def correcting_groups(connection: Connection) -> list[int]:
+    """Return the groups about absence whose answers newer versions and removals change."""
+    return sorted(connection.scalars(sa.select(PARTS.c.gid).where(IS_RETRACTING, PARTS.c.ends != NOTHING_FORBIDDEN)))
+
+
 def retracting_channels(connection: Connection) -> set[str]:
-    """Return the channels and streams whose newer versions of items take matches back."""
+    """Return the channels and streams whose newer versions of items change matches."""
     joined = sa.select(GROUPS.c.channels).join(PARTS, PARTS.c.gid == GROUPS.c.gid).where(IS_RETRACTING).distinct()
     return {
         name.removesuffix(RAW)

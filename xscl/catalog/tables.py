@@ -217,6 +217,7 @@ PARTS = Table(
     Column("shown", Integer, comment="of what is wanted: how many of its nodes make a match"),
     Column("blocking", BigInteger, comment="of what is wanted: clocks are so far beyond answers; NULL: the lateness"),
     Column("memory", BigInteger, comment="how far behind clocks events may come, and correct; NULL: the lateness"),
+    _needed("retracts", Boolean, "of what is wanted: newer versions and removals take matches back", sa.false()),
     sa.Index("parts_part", "part"),
     sa.Index("parts_memory", "memory", sqlite_where=_REMEMBERS),
 )
@@ -268,8 +269,8 @@ OF_STEPS = '"steps"'
 """``parts.ends`` of queries whose steps are over what parts find."""
 IS_OF_WINDOWS = PARTS.c.ends == sa.literal_column(f"'{OF_WINDOWS}'")
 IS_OF_STEPS = PARTS.c.ends == sa.literal_column(f"'{OF_STEPS}'")
-IS_RETRACTING = PARTS.c.ends == sa.literal_column(f"'{NOTHING_FORBIDDEN}'")
-"""Condition that a newer version of an item takes back what a part finds: nothing else is forbidden."""
+IS_RETRACTING = PARTS.c.retracts == sa.true()
+"""Condition that newer versions and removals take back what a part finds."""
 IS_OF_ABSENCE = sa.or_(
     PARTS.c.ends.is_(None), PARTS.c.ends.not_in([sa.literal_column(f"'{each}'") for each in (OF_WINDOWS, OF_STEPS)])
 )

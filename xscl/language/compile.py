@@ -53,6 +53,8 @@ GUARDED = "(: guarded :) "
 
 By itself such a query is sooner found without: then documents that it does not want have no rows.
 """
+_RETRACTS = "on change retract"
+"""Part of the key of a group whose matches are taken back on changes."""
 _KINDS: Mapping[str, EdgeKind] = {"=": "EQ", "!=": "NE"}
 
 
@@ -74,6 +76,8 @@ class CompiledAbsence:
     """Channel of each block that must not be there, and when its time ends."""
     shown: int
     """Number of selected nodes that make a match."""
+    retracts: bool = False
+    """Whether newer versions and removals change its answers."""
 
     @property
     def parts(self) -> tuple[CompiledPart, ...]:
@@ -145,7 +149,7 @@ class CompiledQuery:
     @property
     def follows_removals(self) -> bool:
         """Return whether what is removed takes its matches back."""
-        return self.absence is not None and not self.absence.ends
+        return self.absence is not None and self.absence.retracts
 
     @property
     def takes_back(self) -> bool:
@@ -206,9 +210,11 @@ def compile_query(
     if query.aggregate is not None:
         return _compiled_windows(query, text, namespaces, channels)
     if query.retracts:
-        return _compiled_retracting(query, text, namespaces, channels)
+        _refuse_retracting(query, text)
     if query.negations:
         return _compiled_absence(query, text, namespaces, channels)
+    if query.retracts:
+        return _compiled_retracting(query, text, namespaces, channels)
     normal = normalize(query, text, namespaces)
     if query.select is not None:
         prepare_select(query.select, text, namespaces)  # refuses what could not be output
@@ -271,18 +277,20 @@ def _compiled_absence(
     """Compile a query about absence, and the queries that it is made of."""
     parts = absence_parts(query, text)
     # What is wanted comes first, so that refusals speak of it.
-    plain = replace(query, negations=())
+    plain = replace(query, negations=(), retracts=False)
     whole = compile_query(plain, text, namespaces=namespaces, channels=channels, guarded=True)
     wanted, *forbidden = _compiled_parts(query, parts, text, namespaces, channels)
     facts = {name: of.channel or name for name, of in (channels or {}).items()}
     ends = tuple((facts.get(name, name), found) for name, found in parts.ends)
-    return _with_absence(whole, CompiledAbsence(wanted, tuple(forbidden), ends, parts.shown), query.level)
+    absence = CompiledAbsence(wanted, tuple(forbidden), ends, parts.shown, query.retracts)
+    return _with_absence(whole, absence, query.level)
 
 
 def _with_absence(whole: CompiledQuery, absence: CompiledAbsence, level: ast.Level | None) -> CompiledQuery:
     """Return a query about absence, made of what is said of the members that are there, and of its parts."""
     keys = tuple(part.compiled.group.key for part in absence.parts)
-    group = replace(whole.group, absence=(*keys, repr(absence.ends), str(absence.shown)))
+    own = repr(absence.ends), str(absence.shown), *[_RETRACTS] * absence.retracts
+    group = replace(whole.group, absence=(*keys, *own) if absence.ends else (*keys, _RETRACTS))
     compiled = replace(whole, group=group, absence=absence, level=None)
     return compiled if level is None else at_level(compiled, level)
 
@@ -321,26 +329,34 @@ def _part(text: str, compiled: CompiledQuery) -> CompiledPart:
     return CompiledPart(GUARDED + text if compiled.is_guarded_alone else text, compiled)
 
 
-def _compiled_retracting(
-    query: ast.Query, text: str, namespaces: Mapping[str, str] | None, channels: Mapping[str, ChannelFacts] | None
-) -> CompiledQuery:
-    """Compile a query whose matches are taken back, and the query that finds them.
+def _refuse_retracting(query: ast.Query, text: str) -> None:
+    """Refuse a query that changes could not correct.
 
     Raises:
         UnsupportedFeatureError: ``XSCL_RETRACT_LIMIT``.
     """
-    for said, what, hint in (
-        (bool(query.negations), "is not about absence", "CONSISTENCY MIDDLE takes its answers back"),
-        (query.starting != "NOW", "sees what comes after its registration", "leave out STARTING"),
+    for said, what, span, hint in (
+        (query.starting != "NOW", "sees what comes after its registration", query.span, "leave out STARTING"),
+        (
+            bool(query.negations) and query.publish is not None,
+            "and is about absence publishes nothing, because an answer that was taken back may come again",
+            query.publish_span,
+            "leave out PUBLISH, or have a query without ON CHANGE RETRACT publish",
+        ),
     ):
         if said:
             message = f"a query that takes matches back on changes {what}"
-            raise UnsupportedFeatureError("XSCL_RETRACT_LIMIT", message, text=text, span=query.span, hint=hint)
+            raise UnsupportedFeatureError("XSCL_RETRACT_LIMIT", message, text=text, span=span, hint=hint)
+
+
+def _compiled_retracting(
+    query: ast.Query, text: str, namespaces: Mapping[str, str] | None, channels: Mapping[str, ChannelFacts] | None
+) -> CompiledQuery:
+    """Compile a query whose matches are taken back, and the query that finds them."""
     whole = compile_query(replace(query, retracts=False), text, namespaces=namespaces, channels=channels)
     plain = ast.Query(query.source, query.select, span=query.span)
     part = CompiledPart(format_query(plain), compile_query(plain, text, namespaces=namespaces, channels=channels))
-    group = replace(whole.group, absence=(part.compiled.group.key, "on change retract"))
-    return replace(whole, group=group, absence=CompiledAbsence(part, (), (), 0))
+    return _with_absence(whole, CompiledAbsence(part, (), (), 0, retracts=True), None)
 
 
 def at_level(compiled: CompiledQuery, level: ast.Level) -> CompiledQuery:

@@ -344,10 +344,11 @@ def _part_rows(one: _Waiting, numbers: Mapping[str, int]) -> Iterator[Row]:
     absence = one.prepared.compiled.absence
     level = one.prepared.compiled.level or ast.STRONG
     for number, part in enumerate(one.prepared.compiled.parts):
-        facts: Row = {"ends": None, "shown": None, "blocking": None, "memory": _stored(level.memory)}
+        facts: Row = {"ends": None, "shown": None, "blocking": None, "memory": _stored(level.memory), "retracts": False}
         if number == 0 and absence is not None:
             ends = [[channel, [[end.block, end.offset] for end in found]] for channel, found in absence.ends]
             facts |= {"ends": json.dumps(ends), "shown": absence.shown, "blocking": _stored(level.behind)}
+            facts["retracts"] = absence.retracts
         if absence is None:
             facts |= {"ends": OF_STEPS if one.prepared.compiled.stepped else OF_WINDOWS, "shown": 0}
         gid = numbers[one.prepared.compiled.group.key]

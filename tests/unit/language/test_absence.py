@@ -130,8 +130,15 @@ def test_levels_and_changes_make_groups_of_their_own() -> None:
     assert retracting.absence is not None
     assert retracting.absence.wanted.compiled.group.key == compiled(plain).group.key
     preparer = Preparer()
+    correcting = compiled(f"{text} ON CHANGE RETRACT")
+    assert correcting.follows_removals and correcting.absence is not None
+    keys = [[part.compiled.group.key for part in one.parts] for one in (correcting, compiled(text))]
+    assert keys[0] == keys[1]
+    middle = compiled(f"{text} CONSISTENCY MIDDLE ON CHANGE RETRACT")
+    assert len({one.group.key for one in (compiled(text), correcting, middle, levels[1])}) == 4
+    negated = " NOT FOLLOWED BY {1 h} T"
     for number in (1, 2, 3):
-        for end in ("", " ON CHANGE RETRACT"):
+        for end in ("", " ON CHANGE RETRACT", negated, f"{negated} ON CHANGE RETRACT"):
             one = f"S->x[./a = {number}]{end}"
             assert preparer.prepare_text(one).compiled.group.key == compiled(one).group.key
 
@@ -139,7 +146,8 @@ def test_levels_and_changes_make_groups_of_their_own() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "S->x NOT FOLLOWED BY {1 h} T ON CHANGE RETRACT",
+        "S->x NOT FOLLOWED BY {1 h} T PUBLISH c ON CHANGE RETRACT",
+        "S->x NOT FOLLOWED BY {1 h} T STARTING ALL ON CHANGE RETRACT",
         "S STARTING ALL ON CHANGE RETRACT",
         "S ON CHANGE FORGET",
         "S CONSISTENCY OFTEN",

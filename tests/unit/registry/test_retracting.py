@@ -50,8 +50,10 @@ def test_who_keeps_matches_is_refused(engine: Engine, publisher: str, reader: st
 
 def test_who_follows_removals_is_taken(engine: Engine) -> None:
     engine.register("unpaid/no->a PUBLISH again ON CHANGE RETRACT", name="r")
+    engine.register(f"{READERS[2]} ON CHANGE RETRACT", name="absent")
     for number, publisher in enumerate(PUBLISHERS):
         engine.register(publisher, name=f"p{number}")
+    engine.register(f"{READERS[1]} ON CHANGE RETRACT", name="absent2")
     refused(engine, "again", "s")
     engine.register("again ON CHANGE RETRACT", name="t")
 
