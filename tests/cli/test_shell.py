@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 
 import pytest
 from typer.testing import CliRunner
+from waiting import wait_for
 
 from xscl.base.errors import EngineError
 from xscl.cli.app import app
@@ -149,6 +150,7 @@ class Service(BaseHTTPRequestHandler):
         "/v1/templates": {"templates": []},
         "/v1/queries": {"queries": [{"name": "same"}], "after": None},
     }
+    is_slow = threading.Event()
 
     def do_GET(self) -> None:
         self._answer(200, self.answers[self.path.partition("?")[0]])
@@ -161,7 +163,8 @@ class Service(BaseHTTPRequestHandler):
             return
         text = asked["sql"]
         if "slow" in text:
-            time.sleep(20)
+            self.is_slow.set()
+            time.sleep(600)
         if "wrong" in text:
             problem = {"type": "urn:xscl:problem:XSCL_SQL", "detail": "there is no column: line 1, column 8"}
             self._answer(422, problem)
@@ -194,18 +197,29 @@ class Person:
     def types(self, text: str) -> None:
         os.write(self.terminal, text.encode())
 
-    def sees(self, text: str, seconds: float = 30) -> None:
+    def interrupts(self) -> None:
+        """Press Ctrl-C until it is seen: one that comes just before a line is waited for is seen with the next key."""
+        self.types("\x03")
+        while not self.has_seen("cancelled", 5):
+            self.types("\x03")
+
+    def sees(self, text: str) -> None:
         """Wait until a text stands behind what was seen before."""
+        assert self.has_seen(text, 120), (text, self.seen[self.at :])
+
+    def has_seen(self, text: str, seconds: float) -> bool:
+        """Wait until a text stands behind what was seen before, or some time has passed."""
         until = time.monotonic() + seconds
         while (found := self.seen.find(text, self.at)) < 0:
-            left = until - time.monotonic()
-            assert left > 0, (text, self.seen[self.at :])
+            if (left := until - time.monotonic()) <= 0:
+                return False
             if select.select([self.terminal], [], [], min(left, 0.2))[0]:
                 try:
                     self.seen += os.read(self.terminal, 65536).decode(errors="replace").replace("\r", "")
                 except OSError:
                     assert text in self.seen[self.at :], (text, self.seen[self.at :])
         self.at = found + len(text)
+        return True
 
 
 _AT_TERMINAL = (
@@ -252,12 +266,11 @@ def test_a_person_at_a_terminal(tmp_path: Path) -> None:
             person.sees("  ... ")
             person.types("\\timing off\n")
             person.sees("times are not told")
-            person.types("a \x03")
-            person.sees("cancelled")
+            person.types("a ")
+            person.interrupts()
             person.types("select slow;\n")
-            time.sleep(0.5)
-            person.types("\x03")
-            person.sees("cancelled", 10)
+            wait_for(Service.is_slow.is_set)
+            person.interrupts()
             person.types("\\timing\n")
             person.sees("times are told")
             person.types("select two from match_mem\t;\n")
@@ -275,7 +288,7 @@ def test_a_person_at_a_terminal(tmp_path: Path) -> None:
             person.types("help\n")
             person.sees("leave the shell")
             person.types("exit;\n")
-            assert person.process.wait(20) == 0
+            assert person.process.wait(120) == 0
             assert "never" not in person.seen
         server.shutdown()
     history = tmp_path / "xscl" / "history"

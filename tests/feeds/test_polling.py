@@ -533,7 +533,11 @@ ANSWERS = st.one_of(
 )
 
 
-@settings(max_examples=examples(16), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(16),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(answers=st.lists(ANSWERS, min_size=1, max_size=3))
 def test_no_answer_stops_the_service(answers: list[bytes], world: World) -> None:
     url = f"http://a.example/{len(list(feed_rows(world.home.catalog)))}"

@@ -128,7 +128,11 @@ OUTLINES = st.builds(
 )
 
 
-@settings(max_examples=examples(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(12),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(st.lists(OUTLINES, max_size=5, unique_by=lambda outline: outline.url))
 def test_a_list_that_is_exported_is_imported(tmp_path_factory: pytest.TempPathFactory, listed: list[Outline]) -> None:
     first, second = (init_home(tmp_path_factory.mktemp("home") / "home") for _ in range(2))

@@ -84,7 +84,7 @@ def test_lines_that_are_no_records_cost_themselves_only() -> None:
     ),
     st.integers(1, 30),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None)
 def test_what_was_written_is_read_whatever_the_blocks(monkeypatch: pytest.MonkeyPatch, given_rows, block) -> None:
     written = io.StringIO()
     writer = csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n")

@@ -209,7 +209,11 @@ def soups(draw: st.DrawFn) -> str:
     return spaced(choose, [*tokens[:at], *piece * choose.one(1, 2, 5, 60), *tokens[at:]])
 
 
-@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(10),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(text=soups())
 def test_soups_are_taken_or_refused_with_a_place(home: Home, text: str) -> None:
     count = calls(lambda: outcome(home, text))
