@@ -34,7 +34,7 @@ SECOND = 1_000_000
 HOUR = 3600 * SECOND
 START = 1_780_000_000 * SECOND
 A = "http://a.example/feed"
-SETTINGS = PollSettings(limits=FetchLimits(connect_s=5, total_s=5, max_bytes=1_000_000))
+SETTINGS = PollSettings(limits=FetchLimits(connect_s=60, total_s=60, max_bytes=1_000_000))
 
 
 @dataclass

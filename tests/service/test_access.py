@@ -57,7 +57,7 @@ def test_a_revoked_token_is_refused_at_once(served: Running) -> None:
     catalog = served.service.home.catalog
     with catalog.begin() as connection:
         text = add_token(connection, "leaver", ["read"], 0)
-    with httpx2.Client(base_url=served.address, headers={"authorization": f"Bearer {text}"}) as client:
+    with httpx2.Client(base_url=served.address, headers={"authorization": f"Bearer {text}"}, timeout=120) as client:
         assert client.get("/v1/queries").status_code == 200
         with catalog.begin() as connection:
             revoke_token(connection, "leaver")

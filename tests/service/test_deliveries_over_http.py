@@ -55,7 +55,7 @@ def test_readers_of_feeds_give_the_token_as_a_password(served: Running) -> None:
     def basic(text: str) -> dict[str, str]:
         return {"authorization": f"Basic {base64.b64encode(text.encode()).decode()}"}
 
-    with httpx2.Client(base_url=served.address) as client:
+    with httpx2.Client(base_url=served.address, timeout=120) as client:
         path = "/queries/all/feed.atom"
         refused = client.get(path)
         assert refused.status_code == 401

@@ -192,7 +192,7 @@ os._exit(9)
         found = read_serving(tmp_path)
         assert found is not None and found.process == process.pid
         process.stdin.close()
-        process.wait(20)
+        process.wait(120)
     assert (tmp_path / SERVICE_FILE).exists()
     assert read_serving(tmp_path) is None
     # The next service takes the file over.

@@ -60,10 +60,10 @@ def described_by(served: Running, feed: str) -> schemathesis.BaseSchema:
         client.post("/v1/feeds", json={"url": feed})
         client.post("/v1/channels/items/feed?source=news", content=FEED, headers={"content-type": "text/xml"})
     served.settled()
-    found = httpx2.get(f"{served.address}/openapi.json", headers=headers).json()
+    found = httpx2.get(f"{served.address}/openapi.json", headers=headers, timeout=120).json()
     del found["security"]  # who guesses tokens is soon answered with 429 (``test_access``)
     schema = schemathesis.openapi.from_dict(found)
-    schema.config.update(base_url=served.address, request_timeout=60)
+    schema.config.update(base_url=served.address, request_timeout=120)
     return schema
 
 
@@ -134,7 +134,7 @@ def test_streams_and_feeds_answer_as_they_are_described(case: schemathesis.Case,
     if not case.path.endswith("/stream"):
         case.call_and_validate(headers=headers, excluded_checks=[positive_data_acceptance])
         return
-    with requests.request(**case.as_transport_kwargs(headers=headers), stream=True, timeout=10) as response:
+    with requests.request(**case.as_transport_kwargs(headers=headers), stream=True, timeout=120) as response:
         if response.status_code != 200:
             case.validate_response(response, excluded_checks=[positive_data_acceptance])
             return
