@@ -56,7 +56,7 @@ def told(asked: Asked, intake: Intake) -> set[Told]:
     groups: dict[tuple[str, ...], list[_Match]] = {}
     for match in _matches(query, events):
         group = tuple(_of_match(operand, match) for operand in aggregate.group)
-        if None not in group:
+        if None not in (*group, *(_of_match(operand, match) for operand in aggregate.per)):
             groups.setdefault(tuple(map(str, group)), []).append(match)
     found = set()
     for place, ts, which, told_of in _windows(asked, groups, channels, intake):
@@ -69,7 +69,11 @@ def told(asked: Asked, intake: Intake) -> set[Told]:
 def _matches(query: ast.Query, events: dict[Doc, int]) -> Iterator[_Match]:
     """The distinct assignments of the variables that are grouped by or aggregated, by documents and result nodes."""
     assert query.aggregate is not None
-    operands = [*query.aggregate.group, *(m.operand for m in query.measures if m.function != "value" and m.operand)]
+    operands = [
+        *query.aggregate.group,
+        *query.aggregate.per,
+        *(m.operand for m in query.measures if m.function != "value" and m.operand),
+    ]
     names = sorted({name for operand in operands for name in _names(operand)})
     seen = set()
     for row in bindings_rows(ast.Query(query.source), list(events)):
@@ -135,7 +139,7 @@ def _windows(
             if aggregate.window is not None:
                 some = [m for m in some if m.ts >= match.ts - aggregate.window]
             if aggregate.last is not None:
-                some = some[-aggregate.last :]
+                some = _last(some, aggregate)
             if place is None or not holds(group, some):
                 continue
             if aggregate.crossing and holds(group, [m for m in some if m is not match]):
@@ -144,6 +148,19 @@ def _windows(
                 continue
             last_told = match.ts
             yield place, match.ts, tuple((d.channel, d.id) for d in match.docs), [(group, some)]
+
+
+def _last(some: list[_Match], aggregate: ast.Aggregate) -> list[_Match]:
+    """The last matches of each part of a group, in their order."""
+    assert aggregate.last is not None
+    found: list[_Match] = []
+    counts: dict[tuple[Value, ...], int] = {}
+    for match in reversed(some):
+        part = tuple(_of_match(operand, match) for operand in aggregate.per)
+        counts[part] = counts.get(part, 0) + 1
+        if counts[part] <= aggregate.last:
+            found.append(match)
+    return found[::-1]
 
 
 def _place(intake: Intake, channels: set[str], time: int) -> int | None:

@@ -36,6 +36,8 @@ ENDS = (
     "WINDOW {w} s{group} HAVING {atom} ON CROSSING",
     "WINDOW {w} s{group}{having} ONCE PER {c} s",
     "WINDOW LAST {n}{group}{having}",
+    "WINDOW LAST {n} PER {per}{group}{having}",
+    "WINDOW LAST {n} PER {per}{group} HAVING {atom} ON CROSSING",
 )
 VALUES = (
     "count()",
@@ -67,6 +69,7 @@ def text_of(choose: random.Random) -> str:
         w=choose.choice([0, 1, 3, 6]),
         c=choose.choice([0, 2, 5]),
         n=choose.choice([1, 2, 3]),
+        per=choose.choice(["k", "v", "lower(k)", "k, v"]),
         group=group,
         having=choose.choice(["", f" HAVING {atom}", f" HAVING {atom}"]),
         atom=atom,

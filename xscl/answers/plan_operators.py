@@ -147,7 +147,7 @@ class _Reader:
         definition = definition_of(tree, text, self.query.namespaces)
         names = _paths(ast.blocks(tree.source))
         paths = tuple(names.get(name, name) for name in definition.variables)
-        kind = definition.window, definition.every, definition.last, definition.group
+        kind = definition.window, definition.every, definition.last, definition.per, definition.group
         told = definition.columns, definition.element, definition.holes
         own = kind, definition.aggregates, definition.crossing, definition.once_per, definition.top, definition.by, told
         said = _shown(_window(tree), names)
@@ -327,6 +327,7 @@ def _window(tree: ast.Query) -> str:
     assert of is not None
     functions = [each.text for each in tree.measures if each.function != "value"]
     every = "" if of.every is None else f" EVERY {format_duration(of.every)}"
-    window = f"WINDOW LAST {of.last}" if of.window is None else f"WINDOW {format_duration(of.window)}{every}"
+    per = f" PER {', '.join(map(format_operand, of.per))}" if of.per else ""
+    window = f"WINDOW LAST {of.last}{per}" if of.window is None else f"WINDOW {format_duration(of.window)}{every}"
     group = f"GROUP BY {', '.join(map(format_operand, of.group))}" if of.group else ""
     return " ".join(filter(None, [", ".join(dict.fromkeys(functions)), window, group]))

@@ -12,6 +12,7 @@
   and in what they tell
 * ``aggregate_groups``: Matches of a part as queries with windows ask of them: each column and each grouping is made
   once
+* ``aggregate_parts``: Aggregates over the last matches of each part of a group (``LAST n PER x``)
 * ``aggregate_rows``: Matches that windows are over, as they are kept from batch to batch: one file of the state for all
   of them
 * ``aggregate_spans``: Aggregates over spans of matches: windows of groups, all of them at once

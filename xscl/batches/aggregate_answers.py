@@ -20,6 +20,7 @@ from xscl.base.types import FIRST_TIME, LAST_TIME
 from xscl.base.values import digest_text
 from xscl.batches.aggregate_families import Family, Kind, Member
 from xscl.batches.aggregate_groups import Matches, Runs
+from xscl.batches.aggregate_parts import LastOfParts, last_of_parts
 from xscl.batches.aggregate_spans import Spans
 from xscl.batches.aggregate_tops import first_of, may_be_first
 from xscl.batches.aggregate_values import GroupValues, compared
@@ -83,7 +84,7 @@ def reach_of(family: Family, now: int, matches: Matches) -> slice | Int64s:
     count = int(matches.order[count - 1]) + 1 if count else 0
     for unseen in family.views(matches):
         view = matches.without(unseen)
-        runs = view.runs(kind.group)
+        runs = view.runs(kind.group + kind.per)
         settled = runs.first_at(runs.codes, np.full(len(runs), now))
         near = view.order[runs.rows] > count - MAX_LOOKED_BACK
         kept.append(view.numbers[runs.rows[near & (np.arange(len(runs)) >= settled - kind.last)]])
@@ -142,7 +143,7 @@ def _of_several(
 class _Windows:
     """Windows that are answered in a batch, by groups and times."""
 
-    spans: Spans
+    spans: Spans | LastOfParts
     ends: Int64s
     """Matches that end them, or the ends that they have of their own."""
     times: Int64s
@@ -152,15 +153,14 @@ class _Windows:
 
     def which(self, at: int, group: tuple[str, ...]) -> _Which:
         """Return what tells a window of some matches from others, whoever else sees fewer or more matches."""
-        spans, numbers = self.spans, self.spans.runs.matches.numbers
-        low, high = int(spans.low[at]), int(spans.high[at])
+        numbers = self.spans.runs.matches.numbers
         end = int(numbers[self.ends[at]]) if self.by_match else int(self.ends[at])
-        return group, end, int(numbers[spans.runs.rows[low]]), high - low
+        return group, end, *self.spans.key(at)
 
     def answer(self, at: int, values: GroupValues, sees: tuple[int, ...]) -> Answer:
         """Return an answer to queries that see matches after some places."""
         end, time, runs = int(self.ends[at]), int(self.times[at]), self.spans.runs
-        received = runs.latest(int(self.spans.low[at]), int(self.spans.high[at]))
+        received = self.spans.latest(at)
         name = runs.matches.name(end) if self.by_match else str(end)
         place = self.frontier.beyond(time if self.by_match else end - 1)
         return Answer(values, time, place, received, name, sees)
@@ -169,7 +169,7 @@ class _Windows:
 def _windows(kind: Kind, matches: Matches, frontier: Frontier) -> Iterator[_Windows]:
     if not len(matches):
         return
-    runs = matches.runs(kind.group)
+    runs = matches.runs(kind.group, kind.per)
     if kind.every is None:
         yield _ended_by_matches(kind, runs, frontier)
         return
@@ -187,6 +187,10 @@ def _windows(kind: Kind, matches: Matches, frontier: Frontier) -> Iterator[_Wind
 def _ended_by_matches(kind: Kind, runs: Runs, frontier: Frontier) -> _Windows:
     settled = np.flatnonzero((runs.ts >= frontier.before) & (runs.ts < frontier.now))
     codes, times = runs.codes[settled], runs.ts[settled]
+    if kind.per:
+        assert kind.last is not None
+        parts = last_of_parts(runs, kind.last, MAX_LOOKED_BACK, settled)
+        return _Windows(parts, runs.rows[settled], times, frontier, True)
     high = settled + 1 if kind.ordered else runs.first_at(codes, times + 1)
     if kind.window is not None:
         low = runs.first_at(codes, times - min(kind.window, LAST_TIME - FIRST_TIME))
@@ -242,14 +246,14 @@ def _chosen(definition: Definition, windows: _Windows, which: Int64s | None) -> 
     return first_of(definition, windows.ends, found)
 
 
-def _compared(definition: Definition, spans: Spans) -> tuple[Bools, bool]:
+def _compared(definition: Definition, spans: Spans | LastOfParts) -> tuple[Bools, bool]:
     """Tell which spans may satisfy the conditions, and whether those that may do."""
     asked = {each.place for one in definition.having for each in (one.left, one.right) if each.kind == "aggregate"}
     known = [spans.aggregates(each) if n in asked else None for n, each in enumerate(definition.aggregates)]
     return compared(definition.having, known, len(spans))
 
 
-def _values(definition: Definition, spans: Spans, at: int, all_told: bool) -> GroupValues | None:
+def _values(definition: Definition, spans: Spans | LastOfParts, at: int, all_told: bool) -> GroupValues | None:
     """Return the values of a span; None: it does not satisfy the conditions."""
     group = spans.group(at)
     values = spans.values(at, definition.aggregates, group)

@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from xscl.batches.aggregate_groups import Doubles, Matches
+from xscl.batches.aggregate_parts import LastOfParts
 from xscl.batches.aggregate_spans import Spans
 from xscl.batches.aggregate_values import Numbers, bound_of
 from xscl.language.aggregates import Counted, Definition
@@ -37,6 +38,8 @@ class Kind:
     window: int | None
     every: int | None
     last: int | None
+    per: tuple[Term, ...]
+    """Operands whose values have so many matches each."""
     ordered: bool
     """Whether a window has no match behind the one that ends it, of those of the same time."""
 
@@ -68,7 +71,7 @@ class _Bounds:
 def kind_of(definition: Definition) -> Kind:
     """Return the windows of a definition."""
     ordered = definition.every is None and (definition.crossing or definition.window is None)
-    return Kind(definition.group, definition.window, definition.every, definition.last, ordered)
+    return Kind(definition.group, definition.window, definition.every, definition.last, definition.per, ordered)
 
 
 def families(members: Iterable[Member]) -> list[Family]:
@@ -117,7 +120,7 @@ class Family:
         rows = np.flatnonzero(may[groups.codes] & groups.there)
         return matches.some(rows) if len(rows) < _PART * len(matches) else matches
 
-    def asked(self, spans: Spans, members: Int64s) -> Iterator[tuple[Member, Int64s | None]]:
+    def asked(self, spans: Spans | LastOfParts, members: Int64s) -> Iterator[tuple[Member, Int64s | None]]:
         """Yield the members that may have something to tell, each with its spans; None: all spans."""
         if not len(spans):
             return

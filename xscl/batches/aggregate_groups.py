@@ -46,7 +46,7 @@ class Matches:
         self._dictionaries: list[pa.DictionaryArray] | None = None
         self._columns: dict[Term, Column] = {}
         self._groups: dict[tuple[Term, ...], Groups] = {}
-        self._runs: dict[tuple[Term, ...], Runs] = {}
+        self._runs: dict[tuple[tuple[Term, ...], tuple[Term, ...]], Runs] = {}
         self._views: dict[int, Matches] = {}
 
     def __len__(self) -> int:
@@ -90,11 +90,11 @@ class Matches:
             self._groups[operands] = Groups(self, operands)
         return self._groups[operands]
 
-    def runs(self, operands: tuple[Term, ...]) -> Runs:
-        """Return the matches by groups that have equal values of operands."""
-        if operands not in self._runs:
-            self._runs[operands] = Runs(self, operands)
-        return self._runs[operands]
+    def runs(self, operands: tuple[Term, ...], per: tuple[Term, ...] = ()) -> Runs:
+        """Return the matches by groups that have equal values of operands, and by parts of these by others."""
+        if (operands, per) not in self._runs:
+            self._runs[operands, per] = Runs(self, operands, per)
+        return self._runs[operands, per]
 
 
 class Groups:
@@ -142,16 +142,18 @@ class Groups:
 
 
 class Runs:
-    """Matches group by group, each in their order; without those that are in no group."""
+    """Matches group by group, each in their order; without those that are in no group, or in no part of one."""
 
-    def __init__(self, matches: Matches, operands: tuple[Term, ...]) -> None:
+    def __init__(self, matches: Matches, operands: tuple[Term, ...], per: tuple[Term, ...] = ()) -> None:
         self.matches = matches
-        groups = matches.groups(operands)
+        groups, parts = matches.groups(operands), matches.groups(operands + per)
         self._operands = groups.columns
-        rows = np.flatnonzero(groups.there)
+        rows = np.flatnonzero(parts.there)
         self.rows: Int64s = rows[np.argsort(groups.codes[rows], kind="stable")]
         self.codes: Int64s = groups.codes[self.rows]
         """Group of each."""
+        self.parts: Int64s = parts.codes[self.rows]
+        """Part of a group of each."""
         self.ts: Int64s = matches.ts[self.rows]
         self._keys = self.codes * len(matches.ts) + self.rows
         self._of: dict[Term, Values] = {}

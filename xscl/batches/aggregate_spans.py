@@ -64,6 +64,15 @@ class Spans:
         """Return what the group of a span is grouped by."""
         return self.runs.group(int(self.low[place]))
 
+    def key(self, place: int) -> tuple[int, int]:
+        """Return numbers that tell the matches of a span from others that end alike."""
+        low, high = int(self.low[place]), int(self.high[place])
+        return int(self.runs.matches.numbers[self.runs.rows[low]]), high - low
+
+    def latest(self, place: int) -> int:
+        """Return when the last match of a span was received."""
+        return self.runs.latest(int(self.low[place]), int(self.high[place]))
+
     def _made(self, counted: Counted) -> Aggregates:
         if counted.term is None:
             return whole_numbers(self.high - self.low)

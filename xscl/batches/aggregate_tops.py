@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from xscl.batches.aggregate_parts import LastOfParts
 from xscl.batches.aggregate_spans import Spans
 from xscl.batches.aggregate_values import GroupValues, Numbers, Value
 from xscl.language.aggregates import Definition
@@ -49,7 +50,7 @@ def _rank(value: Value) -> tuple[int, Fraction, str]:
     return (0, Fraction(0), "") if value is None else (2, value, "")
 
 
-def may_be_first(definition: Definition, spans: Spans, ends: Int64s, told: Bools) -> Bools:
+def may_be_first(definition: Definition, spans: Spans | LastOfParts, ends: Int64s, told: Bools) -> Bools:
     """Tell which groups may be among the first of their window, of those that would be told."""
     by, top = definition.by, definition.top
     if by is None or top is None or by.kind != "aggregate" or by.functions or not by.factor:

@@ -55,6 +55,8 @@ class Definition:
     window: int | None
     every: int | None
     last: int | None
+    per: tuple[Term, ...]
+    """Operands whose combinations of values have so many last matches each."""
     group: tuple[Term, ...]
     aggregates: tuple[Counted, ...]
     having: tuple[Comparison, ...]
@@ -143,7 +145,7 @@ def _variables(query: ast.Query) -> dict[str, ast.VarPath]:
     """Return the variables that are grouped by and aggregated, by name."""
     assert query.aggregate is not None
     found: dict[str, ast.VarPath] = {}
-    operands = [*query.aggregate.group]
+    operands = [*query.aggregate.group, *query.aggregate.per]
     operands += [each.operand for each in query.measures if each.function != "value" and each.operand is not None]
     for operand in operands:
         path = path_of(operand)
@@ -189,6 +191,7 @@ class _Definer:
             aggregate.window,
             aggregate.every,
             aggregate.last,
+            tuple(map(self._of_match, aggregate.per)),
             group,
             counted,
             having,

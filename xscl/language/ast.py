@@ -292,6 +292,8 @@ class Aggregate:
     every: int | None = None
     """Time between the beginnings of windows; None: each match ends one."""
     last: int | None = None
+    per: tuple[Operand, ...] = ()
+    """Operands whose combinations of values have so many last matches each; none: the group has."""
     group: tuple[Operand, ...] = ()
     having: tuple[Atom, ...] = ()
     crossing: bool = False

@@ -53,9 +53,9 @@ def format_query(query: ast.Query) -> str:
 def _aggregate(aggregate: ast.Aggregate) -> list[str]:
     """Return the lines of windows and groups."""
     every = "" if aggregate.every is None else f" EVERY {format_duration(aggregate.every)}"
-    lines = [
-        f"WINDOW LAST {aggregate.last}" if aggregate.window is None else f"WINDOW {_limit(aggregate.window)}{every}"
-    ]
+    per = f" PER {', '.join(map(format_operand, aggregate.per))}" if aggregate.per else ""
+    last = f"WINDOW LAST {aggregate.last}{per}"
+    lines = [last if aggregate.window is None else f"WINDOW {_limit(aggregate.window)}{every}"]
     if aggregate.group:
         lines.append(f"GROUP BY {', '.join(map(format_operand, aggregate.group))}")
     if aggregate.having:

@@ -221,18 +221,19 @@ class StatementParser(FromParser):
         if not self.take_word_if("window"):
             self.fail(f"{start.value.upper()} without WINDOW", hint="write WINDOW 1 h GROUP BY x HAVING count() > 3")
         window = every = last = None
+        per: list[ast.Operand] = []
         if self.token.is_word("last") and self.peek().kind == "number":
             self.next()
             last = self.whole_number("matches")
+            if self.take_word_if("per"):
+                per = self.operands()
         else:
             window = self.duration()
             every = self.duration() if self.take_word_if("every") else None
         group: list[ast.Operand] = []
         if self.take_word_if("group"):
             self.word("by", "after GROUP")
-            group.append(self.operand())
-            while self.take_op_if(","):
-                group.append(self.operand())
+            group = self.operands()
         self.aggregates = True
         having: list[ast.Atom] = []
         if self.take_word_if("having"):
@@ -247,7 +248,16 @@ class StatementParser(FromParser):
             by = self.operand()
         self.aggregates = False
         span = self.since(start)
-        return ast.Aggregate(window, every, last, tuple(group), tuple(having), crossing, once_per, top, by, span)
+        return ast.Aggregate(
+            window, every, last, tuple(per), tuple(group), tuple(having), crossing, once_per, top, by, span
+        )
+
+    def operands(self) -> list[ast.Operand]:
+        """Read operands with commas between them."""
+        found = [self.operand()]
+        while self.take_op_if(","):
+            found.append(self.operand())
+        return found
 
     def told(self) -> tuple[bool, int | None]:
         """Read which of a group's answers are told."""
