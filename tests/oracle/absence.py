@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from oracle.evaluate import Answer, Doc, Row, bindings_rows, selected_variables, variables_of
+from oracle.evaluate import (
+    NO_COLUMNS,
+    Answer,
+    Columns,
+    Doc,
+    Row,
+    bindings_rows,
+    selected_variables,
+    variables_of,
+)
 
 from xscl.language import ast
 
@@ -213,7 +222,9 @@ def decided(question: Question, intake: Intake) -> set[Decided]:
     return {answer for answer, _ in decided_rows(question, intake)}
 
 
-def decided_rows(question: Question, intake: Intake) -> Iterator[tuple[Decided, Row]]:
+def decided_rows(
+    question: Question, intake: Intake, *, numeric: Columns = NO_COLUMNS, texts: Columns = NO_COLUMNS
+) -> Iterator[tuple[Decided, Row]]:
     """The same with the bindings that they are of."""
     forgotten = too_late(question, intake)
     events = {doc: place for doc, place in _in_time(question, intake).items() if doc not in forgotten}
@@ -223,8 +234,9 @@ def decided_rows(question: Question, intake: Intake) -> Iterator[tuple[Decided, 
     changes = {place for former in intake.before.values() for place, _ in former}
     places = sorted({*intake.events.values(), *intake.beats, *changes, *([FOR_EVER] if intake.ends else [])})
     names = selected_variables(question.wanted.select)
-    killed = [set(_killed(forbidden, list(events))) for forbidden in question.forbidden]
-    for row in bindings_rows(question.wanted, list(events)):
+    columns = {"numeric": numeric, "texts": texts}
+    killed = [set(_killed(forbidden, list(events), columns)) for forbidden in question.forbidden]
+    for row in bindings_rows(question.wanted, list(events), **columns):
         if any(_binding(row.docs, row.nodes) in some for some in killed):
             continue
         ends = [forbidden.last(row.docs) for forbidden in question.forbidden]
@@ -244,10 +256,10 @@ def decided_rows(question: Question, intake: Intake) -> Iterator[tuple[Decided, 
 _Binding = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, int], ...]]
 
 
-def _killed(forbidden: Forbidden, docs: Sequence[Doc]) -> Iterator[_Binding]:
+def _killed(forbidden: Forbidden, docs: Sequence[Doc], columns: Mapping[str, Columns]) -> Iterator[_Binding]:
     """The bindings of what is wanted that a forbidden document accompanies."""
     wanted = [name for block in ast.blocks(forbidden.join.left) for name in variables_of(block)]
-    for row in bindings_rows(ast.Query(forbidden.join), docs):
+    for row in bindings_rows(ast.Query(forbidden.join), docs, **columns):
         *members, other = row.docs
         times = [doc.ts for doc in members]
         if not forbidden.between or min(times) < other.ts < max(times):

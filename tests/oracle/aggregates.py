@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from oracle.absence import FOR_EVER, Intake
-from oracle.evaluate import FUNCTIONS, Doc, bindings_rows, number
+from oracle.evaluate import FUNCTIONS, NO_COLUMNS, Columns, Doc, bindings_rows, number
 from oracle.nodes import parse
 
 from xscl.language import ast
@@ -47,14 +47,14 @@ class _Match:
     values: tuple[tuple[str, str], ...]
 
 
-def told(asked: Asked, intake: Intake) -> set[Told]:
+def told(asked: Asked, intake: Intake, *, numeric: Columns = NO_COLUMNS, texts: Columns = NO_COLUMNS) -> set[Told]:
     """All that a query tells."""
     query, aggregate = asked.query, asked.query.aggregate
     assert aggregate is not None
     events = {d: p for d, p in intake.judged().items() if asked.since < p < asked.until and not d.late}
     channels = {block.channel for block in ast.blocks(query.source)}
     groups: dict[tuple[str, ...], list[_Match]] = {}
-    for match in _matches(query, events):
+    for match in _matches(query, events, numeric, texts):
         group = tuple(_of_match(operand, match) for operand in aggregate.group)
         if None not in (*group, *(_of_match(operand, match) for operand in aggregate.per)):
             groups.setdefault(tuple(map(str, group)), []).append(match)
@@ -66,7 +66,7 @@ def told(asked: Asked, intake: Intake) -> set[Told]:
     return found
 
 
-def _matches(query: ast.Query, events: dict[Doc, int]) -> Iterator[_Match]:
+def _matches(query: ast.Query, events: dict[Doc, int], numeric: Columns, texts: Columns) -> Iterator[_Match]:
     """The distinct assignments of the variables that are grouped by or aggregated, by documents and result nodes."""
     assert query.aggregate is not None
     operands = [
@@ -76,17 +76,17 @@ def _matches(query: ast.Query, events: dict[Doc, int]) -> Iterator[_Match]:
     ]
     names = sorted({name for operand in operands for name in _names(operand)})
     seen = set()
-    for row in bindings_rows(ast.Query(query.source), list(events)):
+    for row in bindings_rows(ast.Query(query.source), list(events), numeric=numeric, texts=texts):
         nodes = tuple(row.nodes[name] for name in names)
         if (row.docs, row.results, nodes) in seen:
             continue
         seen.add((row.docs, row.results, nodes))
-        texts = []
+        values = []
         for name, node in zip(names, nodes, strict=True):
             (doc,) = [d for d, b in zip(row.docs, ast.blocks(query.source), strict=True) if f">{name}]" in _shown(b)]
-            texts.append((name, next(n.string() for n in parse(doc.xml).branch() if n.id == node)))
+            values.append((name, next(n.string() for n in parse(doc.xml).branch() if n.id == node)))
         order = (*(events[doc] for doc in row.docs), *row.results, *nodes)
-        yield _Match(max(doc.ts for doc in row.docs), order, row.docs, tuple(texts))
+        yield _Match(max(doc.ts for doc in row.docs), order, row.docs, tuple(values))
 
 
 def _shown(block: ast.Block) -> str:
@@ -166,7 +166,7 @@ def _last(some: list[_Match], aggregate: ast.Aggregate) -> list[_Match]:
 def _place(intake: Intake, channels: set[str], time: int) -> int | None:
     """The first place at which everything up to a time is in."""
     changes = {place for place, _ in intake.before.values()}
-    for place in sorted({*intake.events.values(), *intake.beats, *changes}):
+    for place in sorted({*intake.events.values(), *intake.beats, *changes, *([FOR_EVER] * intake.ends)}):
         if all(intake.settled(channel, place) > time for channel in channels):
             return place
     return None

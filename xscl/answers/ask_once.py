@@ -101,7 +101,7 @@ def query_once(
         QueryError: the text is no sound query.
         CatalogError: it is no name.
     """
-    registry = Registry(home.catalog, ChannelNames(home.root))
+    registry = Registry(home.catalog, ChannelNames(home.root), ends=True)
     info, compiled, notes = registry.unregistered(text, name=name)
     least = info.ts_from if since is None else since
     with home.catalog.snapshot() as connection:

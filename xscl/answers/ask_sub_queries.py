@@ -70,7 +70,7 @@ def answered_apart(
                 for stream in sorted(streams.values(), key=lambda each: each.number):
                     if stream.channel in named:
                         add_stream(connection, stream.name, stream.channel, stream.source)
-            Registry(apart.catalog).register(_declared(info) + info.said, name=info.name)
+            Registry(apart.catalog, ends=True).register(_declared(info) + info.said, name=info.name)
             intake = Intake(apart)
             intake.take(_records(home, EventLines(home, channels, streams, memberships), named, events))
             intake.take(Heartbeat(name, LAST_TIME, _SOURCE) for name in sorted(named))

@@ -266,7 +266,7 @@ def eval_(
     reading = options.reading(channel)
     with temporary_folder("xscl-eval") as folder:
         opened = init_home(folder)
-        registry = Registry(opened.catalog)
+        registry = Registry(opened.catalog, ends=True)
         outcomes = registry.register_many(texts) if texts else registry.load(read_text(arguments[0]))
         report_outcomes([o for o in outcomes if not o.ok], "-q" if texts else arguments[0])
         records = read_paths(inputs, reading, stdin=sys.stdin.buffer)
@@ -296,7 +296,7 @@ def _notes(home: Home) -> dict[str, list[str]]:
     from xscl.registry.channel_names import ChannelNames
     from xscl.registry.registry import Registry
 
-    registry = Registry(home.catalog, ChannelNames(home.root))
+    registry = Registry(home.catalog, ChannelNames(home.root), ends=True)
     noted: dict[str, list[str]] = {}
     for info in home.catalog.ask(read_queries):
         if is_sub_query(info.name):

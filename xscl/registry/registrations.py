@@ -79,6 +79,7 @@ class Registrations:
         *,
         registers: bool = True,
         rules: Collection[str] | None = None,
+        ends: bool = False,
     ) -> None:
         """Begin; ``registers`` is whether notes speak of queries that are kept, the rest as of ``Registry``."""
         self.connection = connection
@@ -87,6 +88,7 @@ class Registrations:
         self.strict = strict
         self.owner = _owner(owner)
         self.registers = registers
+        self.ends = ends
         self.loading = Loading(connection, memory.known, rules)
         self.facts: dict[str, ChannelFacts] = read_facts(connection)
         self._publications: Publications | None = None
@@ -480,6 +482,8 @@ class Registrations:
 
     def _settles(self, name: str) -> bool:
         """Tell whether something settles the times of a channel, or of the channel of a stream."""
+        if self.ends:
+            return True
         channel = self._channel_of(name)
         if channel not in self._settled:
             info = read_channels(self.connection).get(channel)

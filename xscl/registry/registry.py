@@ -49,6 +49,8 @@ class Registry:
         names: ChannelNames | None = None,
         kept: KeptGroups | None = None,
         rules: Collection[str] | None = None,
+        *,
+        ends: bool = False,
     ) -> None:
         """Begin.
 
@@ -57,8 +59,10 @@ class Registry:
             names: knows the documents of channels, for notes; without it notes speak of columns only.
             kept: gets what many texts are compiled to.
             rules: names of the rules by which queries share work; None: all of them.
+            ends: whether the channels end before anything is answered, so that all their times are settled.
         """
         self._rules = rules
+        self._ends = ends
         self.catalog = catalog
         self._kept = kept
         self.names = names
@@ -207,7 +211,16 @@ class Registry:
     def _registrations(
         self, connection: Connection, strict: bool, owner: str | None, *, registers: bool = True
     ) -> Registrations:
-        return Registrations(connection, self.memory, self.names, strict, owner, registers=registers, rules=self._rules)
+        return Registrations(
+            connection,
+            self.memory,
+            self.names,
+            strict,
+            owner,
+            registers=registers,
+            rules=self._rules,
+            ends=self._ends,
+        )
 
     @contextmanager
     def _transaction(self, strict: bool, owner: str | None) -> Iterator[Registrations]:
