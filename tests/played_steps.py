@@ -15,7 +15,7 @@ from step_queries import step_query, step_stream
 from xscl.batches.aggregate_answers import Frontier
 from xscl.batches.step_documents import step_values
 from xscl.batches.step_matches import answer_nodes
-from xscl.batches.step_rows import Layout, Rows, layout_of
+from xscl.batches.step_rows import Layout, Rows, layout_of, of_members
 from xscl.batches.step_sharing import Sharing
 from xscl.batches.step_tree import Tree
 from xscl.language import ast
@@ -31,9 +31,9 @@ Found = tuple[tuple[tuple[str, str], ...], tuple[int, ...], tuple[str, ...], int
 class Played:
     """A random query over random events."""
 
-    def __init__(self, seed: int, text: str | None = None) -> None:
+    def __init__(self, seed: int, text: str | None = None, *, with_absence: bool = False) -> None:
         choose = Random(seed)
-        self.text = step_query(choose, steps=3)
+        self.text = step_query(choose, steps=3, with_absence=with_absence)
         if text is not None:
             self.text = text
         self.query = parse_query(self.text)
@@ -99,7 +99,7 @@ class Played:
             now = [each.now for each in frontiers]
             new = [rows.take((rows.place >= first) & (rows.place < last)) for rows in parts]
             tree = Tree(layout, root, frontiers, state, sharing)
-            yield tree.move(new)
+            yield of_members(tree.move(new), layout, self.definition)
             state = tree.state
 
     def told(self, rows: Rows, at: int) -> Found:
@@ -108,7 +108,7 @@ class Played:
         nodes = tuple(answer_nodes(self.definition, self.layout, rows)[at].tolist())
         values = tuple(step_values(self.definition, self.layout, rows, at).values())
         if self.definition.has_values:
-            nodes = nodes[: self.layout.blocks[-1]]
+            nodes = nodes[: self.layout.blocks[len(self.definition.members)]]
         return members, nodes, values, int(rows.ts[at]), int(rows.place[at])
 
     def expected(self) -> set[Found]:

@@ -22,6 +22,8 @@ class StepQueries:
     choose: Random
     with_values: bool = True
     """Whether FOLDs keep values and SELECT may list them."""
+    with_absence: bool = False
+    """Whether something must not be there."""
     blocks: int = 0
     kept: list[str] = field(default_factory=list)
     """Values of FOLDs that SELECT may list."""
@@ -33,10 +35,34 @@ class StepQueries:
         items = self.choose.sample(items, self.choose.randint(1, len(items)))
         if self.kept and self.choose.random() < 0.6:
             items += self.choose.sample(self.kept, self.choose.randint(1, len(self.kept)))
+        if self.with_absence:
+            tree = f"{tree} {self.absence(known)}"
         if self.choose.random() < 0.1 and not self.kept:
             return tree
         named = ", ".join(f"{item} AS c{number}" for number, item in enumerate(dict.fromkeys(items)))
         return f"SELECT {named} FROM {tree}"
+
+    def absence(self, known: list[int]) -> str:
+        """What must not be there, once or twice."""
+        choose, found = self.choose, []
+        for _ in range(choose.choice([1, 1, 1, 2])):
+            block, number = self.block()
+            one, other = choose.choice(known), choose.choice(known)
+            atoms = [f"k{one} = k{number}"] if choose.random() < 0.8 else []
+            atoms += [self.compared(other, number)] if choose.random() < 0.3 else []
+            atoms += [f"v{number} > {choose.randint(1, 3)}"] if choose.random() < 0.3 else []
+            low = choose.randint(-3, 1)
+            ends = [
+                ("WITHOUT", f"{choose.randint(1, 5)}"),
+                ("WITHOUT", "BETWEEN"),
+                ("WITHOUT", f"x{number} - x{other} IN [{low}, {low + choose.randint(1, 4)})"),
+                ("WITHOUT", f"x{other} - x{number} IN [{-low}, 4]"),
+                ("NOT FOLLOWED BY", f"{choose.randint(1, 5)}"),
+                ("NOT FOLLOWED BY", f"{choose.randint(0, 2)}..{choose.randint(2, 5)}"),
+            ]
+            op, window = choose.choice(ends)
+            found.append(f"{op} {{{', '.join([' AND '.join(atoms)] * bool(atoms) + [window])}}} {block}")
+        return " ".join(found)
 
     def tree(self, steps: int) -> tuple[str, list[int]]:
         """A tree, and the numbers of its blocks."""
@@ -153,9 +179,9 @@ class StepQueries:
         return f"FOLD {{{', '.join(filter(None, (text, *kept)))}}}"
 
 
-def step_query(choose: Random, *, steps: int = 2, with_values: bool = True) -> str:
+def step_query(choose: Random, *, steps: int = 2, with_values: bool = True, with_absence: bool = False) -> str:
     """A random query with steps."""
-    return StepQueries(choose, with_values).text(steps)
+    return StepQueries(choose, with_values, with_absence).text(steps)
 
 
 def other_numbers(choose: Random, text: str) -> str:

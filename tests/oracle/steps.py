@@ -69,6 +69,8 @@ class _Binding:
     """Documents of all iterations."""
     taken: Mapping[str, Value] = field(default_factory=dict)
     """Values of functions over iterations, by their texts, and of accumulators by their names."""
+    time: int = 0
+    """Time of the match, once it is certain that nothing forbids it."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,10 @@ def at_last(query: ast.Query, docs: Sequence[Doc], *, numeric: Columns = NO_COLU
     return stepped(Asked(query), Intake({doc: at for at, doc in enumerate(docs)}, {}, {}, ends=True), numeric=numeric)
 
 
+def _is_range(window: ast.Window | ast.RelativeWindow) -> bool:
+    return isinstance(window, ast.Window) and window.kind == "range"
+
+
 class _Steps:
     def __init__(self, asked: Asked, intake: Intake, numeric: Columns, texts: Columns, times: Columns) -> None:
         assert asked.query.steps is not None
@@ -123,14 +129,72 @@ class _Steps:
     def matches(self) -> Iterator[Stepped]:
         assert self.query.steps is not None
         names = selected_variables(self.query.select)
-        for each in self.tree(self.query.steps):
+        for each in self.present(self.tree(self.query.steps)):
             if each.place >= self.asked.until:
                 continue
             has_values = any(name in each.taken or name in self.measures for name in names)
             values = tuple(self.selected(each)) if isinstance(self.query.select, tuple) else ()
             nodes = () if has_values else tuple(each.env[name].id for name in names)
             members = tuple((doc.channel, doc.id) for doc in each.docs)
-            yield Stepped((members, (*each.results, *nodes)), values, each.start, each.end, each.place)
+            yield Stepped((members, (*each.results, *nodes)), values, each.start, each.time, each.place)
+
+    # -- absence -----------------------------------------------------------------------------------------------
+
+    def present(self, found: list[_Binding]) -> Iterator[_Binding]:
+        """The composites that nothing of what must not be there accompanies, with their times and places."""
+        assert self.query.steps is not None
+        blocks = ast.blocks(self.query.steps)
+        for each in found:
+            if any(
+                self.forbids(negation, b, each, blocks)
+                for negation in self.query.negations
+                for b in self.part(negation.right)
+            ):
+                continue
+            time, place = each.end, each.place
+            for negation in self.query.negations:
+                until = self.until(negation, each, blocks)
+                time, place = max(time, until), self.settled(negation.right, until, place)
+            yield replace(each, time=time, place=place)
+
+    def forbids(self, negation: ast.Negation, b: _Binding, each: _Binding, blocks: Sequence[ast.Block]) -> bool:
+        (doc,) = b.docs
+        if doc in each.all_docs or any(doc.item is not None and doc.item == one.item for one in each.all_docs):
+            return False
+        distance = doc.ts - each.end
+        if negation.op == "not followed by" and distance <= 0 and not any(_is_range(w) for w in negation.windows):
+            return False
+        for window in negation.windows:
+            match window:
+                case ast.RelativeWindow():
+                    if not self.relative(window, (*blocks, negation.right), (*each.docs, doc)):
+                        return False
+                case ast.Window("between"):
+                    if not min(one.ts for one in each.docs) < doc.ts < each.end:
+                        return False
+                case ast.Window("range", low, high):
+                    if low is None or high is None or not low <= distance <= high:
+                        return False
+                case ast.Window(_, _, high):
+                    if high is None or abs(distance) > high:
+                        return False
+        scope = _Scope({**each.env, **b.env}, each.taken)
+        return all(self.atom(one, scope) for one in negation.atoms)
+
+    def until(self, negation: ast.Negation, each: _Binding, blocks: Sequence[ast.Block]) -> int:
+        """The greatest time of what forbids a composite."""
+        ts = {name: doc.ts for block, doc in zip(blocks, each.docs, strict=True) for name in variables_of(block)}
+        ends = []
+        for window in negation.windows:
+            match window:
+                case ast.RelativeWindow(later, earlier, low, high):
+                    ends += [ts[earlier] + high] if earlier in ts and later not in ts and high is not None else []
+                    ends += [ts[later] - low] if later in ts and earlier not in ts and low is not None else []
+                case ast.Window("between"):
+                    ends.append(each.end - 1)
+                case ast.Window(_, _, high) if high is not None:
+                    ends.append(each.end + high)
+        return min(ends)
 
     def selected(self, each: _Binding) -> Iterator[tuple[str, str]]:
         assert isinstance(self.query.select, tuple)

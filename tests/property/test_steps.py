@@ -112,7 +112,7 @@ def _other(choose: random.Random, text: str) -> str:
 def _text(choose: random.Random) -> str:
     """A random query that can be registered."""
     while True:
-        text = step_query(choose)
+        text = step_query(choose, with_absence=choose.random() < 0.3)
         try:
             steps_of(parse_query(text), text)
         except QueryError:

@@ -15,7 +15,7 @@ from xscl.batches.aggregate_answers import Frontier
 from xscl.batches.aggregate_rows import Found, in_order, members_of, rows_of
 from xscl.batches.step_documents import step_documents, step_values
 from xscl.batches.step_matches import answer_nodes, part_rows
-from xscl.batches.step_rows import Layout, Rows, layout_of
+from xscl.batches.step_rows import Layout, Rows, layout_of, of_members
 from xscl.batches.step_tree import Tree
 from xscl.catalog.channels import read_channels
 from xscl.catalog.records import QueryInfo
@@ -43,7 +43,7 @@ class Stepped:
         last = max((int(place_of(doc)) for found in parts for match in found for doc in match.docids), default=0)
         settled = Frontier(_NEVER, np.array([last]), np.array([LAST_TIME + 1]))
         tree = Tree(self.layout, self.definition.root, [settled] * len(rows), {})
-        self.rows = tree.move(rows)
+        self.rows = of_members(tree.move(rows), self.layout, self.definition)
         self.cut = sum(map(len, tree.too_long))
         """Number of runs that were cut off."""
 
@@ -57,8 +57,9 @@ class Stepped:
         """Return answers that are matches of the events, each once."""
         found = {}
         nodes = map(tuple, answer_nodes(self.definition, self.layout, self.rows).tolist())
-        for key in zip(map(tuple, self.rows.docs.tolist()), nodes, strict=True):
-            found[key] = StoredMatch(*key, (), frozenset(), None, 0, 0)
+        later = (self.rows.ts - self.rows.times.max(axis=1)).tolist() if len(self.rows) else []
+        for docs, node, behind in zip(map(tuple, self.rows.docs.tolist()), nodes, later, strict=True):
+            found[docs, node] = StoredMatch(docs, node, (), frozenset(), None, behind, 0)
         return list(found.values())
 
     def made(self) -> Iterator[Match | XsclError]:

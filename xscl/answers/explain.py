@@ -35,7 +35,7 @@ from xscl.catalog.tables import CHANNELS, GROUPS, NEVER, OF_STEPS, PARTS, QUERIE
 from xscl.language import ast
 from xscl.language.absence import LATEST
 from xscl.language.compile import CompiledQuery
-from xscl.language.format import format_operator, format_select
+from xscl.language.format import format_negation, format_operator, format_select
 from xscl.language.parser import parse_level, parse_query
 from xscl.language.steps import parts_of
 from xscl.registry.canonical_text import canonical_text
@@ -210,7 +210,7 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         definitions=tuple(definition_facts(compiled)),
         absent=tuple(_absent(catalog, compiled, parse_level(info.level or "STRONG"))),
         ends=tuple(_ends(catalog, compiled, tree)),
-        steps=() if tree.steps is None else tuple(_steps(tree.steps, 1)[0]),
+        steps=() if tree.steps is None else tuple(_all_steps(tree, tree.steps)),
         parts=parts,
         guards=tuple(guard_facts(compiled)),
         template=compiled.template.id,
@@ -276,6 +276,10 @@ def _ends(catalog: Catalog, compiled: CompiledQuery, tree: ast.Query) -> Iterato
         end = "the last match of a window" if tree.aggregate.every is None else "the end of a window"
     for channel in dict.fromkeys(compiled.channels):
         yield AbsentFacts(channel, end, settled(channel))
+    for part in compiled.stepped[len(compiled.stepped) - len(tree.negations) :]:
+        yield AbsentFacts(
+            part.compiled.channels[0], "the end of what must not be there", settled(part.compiled.channels[0])
+        )
 
 
 def _parts(connection: Connection, gid: int, tree: ast.Query) -> tuple[PartFacts, ...]:
@@ -292,6 +296,14 @@ def _parts(connection: Connection, gid: int, tree: ast.Query) -> tuple[PartFacts
         found.append(PartFacts(_range(block, count), row.part, str(template), shared))
         block += count
     return tuple(found)
+
+
+def _all_steps(tree: ast.Query, steps: ast.Tree) -> Iterator[StepFacts]:
+    """Yield the steps of a query, and behind them those that say what must not be there."""
+    found, end = _steps(steps, 1)
+    yield from found
+    for place, negation in enumerate(tree.negations):
+        yield StepFacts(format_negation(negation), _range(1, end - 1), _range(end + place, 1))
 
 
 def _steps(tree: ast.Tree, block: int) -> tuple[list[StepFacts], int]:

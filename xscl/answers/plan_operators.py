@@ -15,10 +15,10 @@ from xscl.language import ast
 from xscl.language.aggregates import definition_of
 from xscl.language.compile import CompiledQuery
 from xscl.language.facts import is_sub_query
-from xscl.language.format import format_level, format_operand, format_operator, format_query
+from xscl.language.format import format_level, format_negation, format_operand, format_operator, format_query
 from xscl.language.parser import parse_query
 from xscl.language.step_shapes import comparisons_of, shape_of, slots_of, step_id
-from xscl.language.step_terms import Filter, Fold, Next, Node, Part
+from xscl.language.step_terms import Filter, Fold, Next, Node, Part, Without
 from xscl.language.steps import steps_of
 from xscl.templates.rules import Kind, Operator
 
@@ -161,7 +161,8 @@ class _Reader:
 
     def _steps(self, tree: ast.Query, text: str, compiled: CompiledQuery) -> Source:
         assert tree.steps is not None
-        names = _paths(ast.blocks(tree.source))
+        names = _paths([*ast.blocks(tree.source), *(each.right for each in tree.negations)])
+        absent = list(tree.negations)
         sources = [self._part(part.text, part.compiled) for part in compiled.stepped]
         definition = steps_of(tree, text, self.query.namespaces)
         shape, numbers = shape_of(definition)
@@ -181,6 +182,11 @@ class _Reader:
                 assert isinstance(said, ast.Filter)
                 words, constants = _filter(said, names)
                 return self.made.add("select", *keys(node), (walked(node.of, said.of),), words, constants)
+            if isinstance(node, Without):
+                negation = absent.pop()
+                sides = walked(node.left, said), sources[node.right.number]
+                words = f"{negation.op.replace(' ', '-')} {_inside(format_negation(negation))}".strip()
+                return self.made.add("absence", *keys(node), sides, _shown(words, names))
             assert isinstance(said, ast.Next | ast.Fold)
             inputs = walked(node.left, said.left), walked(node.right, said.right)
             kind: Kind = "next" if isinstance(node, Next) else "fold"
@@ -207,7 +213,7 @@ def _nodes(node: Node) -> Iterator[Node]:
     match node:
         case Filter():
             yield from _nodes(node.of)
-        case Next() | Fold():
+        case Next() | Fold() | Without():
             yield from _nodes(node.left)
             yield from _nodes(node.right)
 

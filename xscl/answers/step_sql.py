@@ -24,6 +24,7 @@ from xscl.language.step_terms import (
     Skip,
     StepsDefinition,
     Value,
+    Without,
 )
 from xscl.language.terms import Comparison, Term
 
@@ -120,8 +121,8 @@ class _Writer:
 
     def statement(self) -> str:
         last = self._node(self.definition.root)
-        chosen = [f"docid{block + 1}" for block in range(self.layout.blocks[-1])]
-        chosen += [f"node{block + 1}" for block in range(self.layout.blocks[-1])]
+        blocks = self.layout.blocks[len(self.definition.members)]
+        chosen = [f"{kind}{block + 1}" for kind in ("docid", "node") for block in range(blocks)]
         chosen += [f"m{self.layout.variable(*each) + 1} AS selected{at + 1}" for at, each in enumerate(self._selected)]
         recursive = "RECURSIVE " if any(isinstance(n, Fold) for n in numbered_nodes(self.definition.root)) else ""
         relations = ",\n".join(self.written)
@@ -150,6 +151,8 @@ class _Writer:
                 return self._filter(node)
             case Next():
                 return self._next(node)
+            case Without():
+                return self._node(node.left)
         return self._fold(node)
 
     def _of_queries(self, alias: str) -> str:

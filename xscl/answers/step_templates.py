@@ -159,6 +159,10 @@ def step_sql_text(catalog: Catalog, name: str, query: str | None) -> str:
     notes = [f"-- {relation}: {', '.join(names)}" for relation, names in (relations.queries, *relations.parts)]
     if query is not None:
         notes.append(f"-- with the numbers of {query}")
+    if step.shown.absent:
+        notes.append(
+            "-- What is wanted: WITHOUT and NOT FOLLOWED BY leave the rows that no document of the last parts forbids."
+        )
     if step.has_longest:
         notes.append("-- All iterations: of these, LONGEST leaves the matches that are no part of others.")
     return "\n".join([*notes, step_statement(name, step.shown, numbers)])

@@ -54,6 +54,8 @@
 * ``report``: Report of a batch
 * ``run_handle``: A loop that processes batches in a thread of its own
 * ``settled``: Frontiers within a batch: how far the times of channels are settled at each of its places
+* ``step_absence``: Absence above steps: rows of a left side that a document accompanies, and how long such documents
+  are kept
 * ``step_rows``: Rows of steps: matches of parts, and what NEXT and FOLD have made of them so far, as arrays
 * ``step_files``: The file of the rows that steps keep from batch to batch, with the queries that have each of them
 * ``step_values``: Values of rows of steps, and conditions over pairs of a row on the left and a row on the right

@@ -31,6 +31,7 @@ from xscl.store.event_files import events_of
 from xscl.store.parquet import data_files
 from xscl.store.results import NO_DOC, StoredMatch, stored_matches
 from xscl.templates.columns import Bools, Int64s, numbered_rows
+from xscl.templates.lanes import FAR
 from xscl.templates.results import STEPS_LEVEL, Admitted, ClassRow, ResultColumns, origin_of
 
 __all__ = ["Decided", "Teller"]
@@ -127,20 +128,23 @@ class Teller:
             row, groups, which = _once(one.rows, nodes, [_groups(readers, *kind) for kind in kinds], which, readers)
             if not len(row):
                 continue
-            first, number = numbered_rows([which, *nodes[row].T])
-            classes = [
-                out.add_class([ClassRow("match", 0, nodes[row[each]].tolist(), (), _admitted(groups[which[each]]))])
-                for each in first.tolist()
-            ]
+            # An absence is there behind the last member.
+            later = (one.rows.ts - one.rows.times.max(axis=1, initial=-FAR))[row]
+            first, number = numbered_rows([which, later, *nodes[row].T])
+            classes = []
+            for each in first.tolist():
+                by = _admitted(groups[which[each]])
+                made = ClassRow("match", 0, nodes[row[each]].tolist(), (), by, later=int(later[each]) or None)
+                classes.append(out.add_class([made]))
             out.add_combinations(one.rows.docs[row], np.array(classes, dtype=np.int32)[number])
-            matches += self._published_of(one.rows, nodes, row, groups, which)
+            matches += self._published_of(one.rows, nodes, row, later, groups, which)
         self._written(out)
         if self.batch.publisher is not None and matches:
             matches.sort(key=lambda each: (each[0], each[1].docids, each[1].nodes))
             self.batch.publisher.found([match for _, match in matches], [place for place, _ in matches])
 
     def _published_of(
-        self, rows: Rows, nodes: Int64s, row: Int64s, groups: Sequence[_Groups], which: Int64s
+        self, rows: Rows, nodes: Int64s, row: Int64s, later: Int64s, groups: Sequence[_Groups], which: Int64s
     ) -> Iterator[tuple[int, StoredMatch]]:
         """Yield the matches of groups that publish, with their places."""
         publishing = frozenset() if self.batch.publisher is None else self.batch.publisher.groups
@@ -150,7 +154,7 @@ class Teller:
             whose = frozenset(groups[which[at]])
             yield (
                 int(rows.place[row[at]]),
-                StoredMatch(members, selected, (), whose, None, 0, self.batch.span.batch),
+                StoredMatch(members, selected, (), whose, None, int(later[at]), self.batch.span.batch),
             )
 
     def _results(self) -> ResultColumns:

@@ -57,5 +57,5 @@ def _times(docs: Int64s, events: pa.Table) -> tuple[Int64s, Int64s]:
 def answer_nodes(definition: StepsDefinition, layout: Layout, rows: Rows) -> Int64s:
     """Return the nodes that make each match: the result nodes of all blocks, and those that SELECT mentions."""
     selected = [layout.blocks[-1] + layout.variable(*each) for each in definition.selected]
-    found: Int64s = rows.nodes[:, [*range(layout.blocks[-1]), *selected]]
+    found: Int64s = rows.nodes[:, [*range(layout.blocks[len(definition.members)]), *selected]]
     return found

@@ -15,7 +15,7 @@ from xscl.base.types import LAST_TIME
 from xscl.batches.step_rows import Layout, Rows, numbered_nodes, objects, parts_in
 from xscl.batches.step_sharing import Sharing, satisfying, with_numbers
 from xscl.batches.step_values import Pairs
-from xscl.language.step_terms import Fold, Key, Next, Skip
+from xscl.language.step_terms import Fold, Key, Next, Skip, Without
 from xscl.language.terms import Comparison
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.lanes import FAR, Hits, Lane, Requests, advance, lane_of
@@ -34,7 +34,9 @@ class TooMany(Exception):
 class Meeting:
     """Rows of both sides of a step, with the keys by which they meet."""
 
-    def __init__(self, layout: Layout, node: Next | Fold, lefts: Rows, rights: Rows, sharing: Sharing) -> None:
+    def __init__(
+        self, layout: Layout, node: Next | Fold | Without, lefts: Rows, rights: Rows, sharing: Sharing
+    ) -> None:
         self.layout, self.skip, self.given, self.rights, self.sharing = layout, node.skip, lefts, rights, sharing
         self.fold = node if isinstance(node, Fold) else None
         self.parts = parts_in(node.right)

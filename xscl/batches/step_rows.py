@@ -32,6 +32,7 @@ __all__ = [
     "layout_of",
     "numbered_nodes",
     "objects",
+    "of_members",
     "parts_in",
     "double_of",
 ]
@@ -212,6 +213,14 @@ class Rows:
             found = np.array([_double_of_text(text) for text in texts], dtype=np.float64).reshape(-1, 2)
             self._numbers[variable] = found[:, 0], found[:, 1] == 1.0
         return self._numbers[variable]
+
+
+def of_members(rows: Rows, layout: Layout, definition: StepsDefinition) -> Rows:
+    """Return decided rows with the blocks of members alone; all that must not be there stands behind these."""
+    count = layout.blocks[len(definition.members)]
+    found = rows.take(np.arange(len(rows)))
+    found.docs, found.times = found.docs[:, :count], found.times[:, :count]
+    return found
 
 
 State = dict[str, Rows]

@@ -15,7 +15,7 @@ import numpy as np
 from xscl.batches.step_rows import Rows, objects
 from xscl.batches.step_values import Given, Pairs
 from xscl.language.step_shapes import alike, filled, slots_of
-from xscl.language.step_terms import Filter, Fold, Next, Node, Skip
+from xscl.language.step_terms import Filter, Fold, Next, Node, Skip, Without
 from xscl.language.terms import Comparison
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.member_sets import MemberSets
@@ -128,7 +128,7 @@ def _leftmost(node: Node) -> Iterator[Node]:
     match node:
         case Filter():
             yield from _leftmost(node.of)
-        case Fold() | Next():
+        case Fold() | Next() | Without():
             yield from _leftmost(node.left)
 
 

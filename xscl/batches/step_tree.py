@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from xscl.batches.aggregate_answers import Frontier
+from xscl.batches.step_absence import Items, forbidden, reach_back
 from xscl.batches.step_meeting import Meeting, TooMany, walked
 from xscl.batches.step_rows import Layout, Objects, Rows, State, joined_rows, numbered_nodes, objects, parts_in
 from xscl.batches.step_sharing import Narrowed, Sharing, narrowed
 from xscl.batches.step_values import Pairs, begun, kept_behind, long_enough
-from xscl.language.step_terms import Filter, Fold, Next, Node, Part
+from xscl.language.step_terms import Filter, Fold, Next, Node, Part, Without
 from xscl.store.results import NO_DOC
 from xscl.templates.columns import Bools, Int64s, rising
 from xscl.templates.fold_rounds import MOST_INSTANCES, folded
@@ -42,13 +43,16 @@ class Tree:
     """Instances that a FOLD makes."""
     too_long: list[Rows] = field(default_factory=list)
     """Lefts whose runs were cut off."""
+    items: Items | None = None
+    """Gives the items that documents are versions of; None: each is its own."""
     _numbers: Mapping[int, str] = field(default_factory=dict)
 
     def move(self, new: Sequence[Rows]) -> Rows:
         """Return the rows that the batch decides; ``new`` are the matches of each part."""
         self._numbers = {id(node): str(number) for number, node in enumerate(numbered_nodes(self.root))}
         before, self.state = self.state, {}
-        if any(isinstance(node, Fold) and node.longest for node in numbered_nodes(self.root)):
+        nodes = numbered_nodes(self.root)
+        if any(isinstance(node, Without) or isinstance(node, Fold) and node.longest for node in nodes):
             new = [replace(rows, events=_events(rows)) for rows in new]
         return self._move(self.root, new, before)
 
@@ -66,9 +70,11 @@ class Tree:
                 return found.put(rows.take(found.pair))
             case Next():
                 return self._next(node, self._sides(node, new, before))
+            case Without():
+                return self._without(node, self._sides(node, new, before))
         return self._fold(node, self._sides(node, new, before), before)
 
-    def _sides(self, node: Next | Fold, new: Sequence[Rows], before: State) -> tuple[Rows, Rows]:
+    def _sides(self, node: Next | Fold | Without, new: Sequence[Rows], before: State) -> tuple[Rows, Rows]:
         """Return the rows of both sides, those that were kept first."""
         left, right = self._move(node.left, new, before), self._move(node.right, new, before)
         kept = [before.get(f"{self._numbers[id(node)]} {side}") for side in ("left", "right")]
@@ -93,6 +99,8 @@ class Tree:
         for inner in numbered_nodes(node):
             held = self.state.get(f"{self._numbers[id(inner)]} held")
             times += [] if held is None else [int(held.ts.min())]
+            waits = self.state.get(f"{self._numbers[id(inner)]} left") if isinstance(inner, Without) else None
+            times += [] if waits is None else [int(waits.times.max(axis=1).min())]
         return min(times)
 
     def _decided(self, rows: Rows, frontier: Frontier, times: Int64s) -> None:
@@ -126,6 +134,32 @@ class Tree:
         self._keep(node, "left", lefts.take(waits) if cut is not None else meeting.whole(waits))
         self._keep_rights(node, meeting, Requests(*(column[waits] for column in asked)))
         return found
+
+    def _without(self, node: Without, sides: tuple[Rows, Rows]) -> Rows:
+        lefts, rights = sides
+        frontier = self._frontier(node.right)
+        meeting = Meeting(self.layout, node, lefts, rights, self.sharing)
+        hit, end = forbidden(meeting, node, self.items)
+        told = ~hit & (end < frontier.now)
+        found = meeting.lefts.take(told)
+        self._decided(found, frontier, end[told])
+        found.ts = np.maximum(found.ts, end[told])
+        self._keep(node, "left", meeting.whole(~hit & ~told))
+        least = reach_back(self.layout, node, self._floor(node.left), self._oldest)
+        self._keep(node, "right", rights.take(rights.ts >= least))
+        return found
+
+    def _oldest(self, node: Node, block: int) -> int:
+        """Return the least time of a block in what a node may still give."""
+        part = next(number for number in parts_in(node) if block in self.layout.of_parts(frozenset([number]))[0])
+        alone = self.layout.blocks[part + 1] - self.layout.blocks[part] == 1
+        times = [self.frontiers[part].now if alone else -FAR]
+        for inner in numbered_nodes(node):
+            for what in ("left", "right", "held", "passed"):
+                kept = self.state.get(f"{self._numbers[id(inner)]} {what}")
+                there = None if kept is None else kept.times[kept.docs[:, block] != NO_DOC, block]
+                times += [int(there.min())] if there is not None and len(there) else []
+        return min(times)
 
     def _keep_rights(self, node: Next | Fold, meeting: Meeting, waiting: Requests) -> None:
         kept = reached(meeting.lane, waiting, self._floor(node.left))

@@ -28,7 +28,7 @@ from xscl.batches.step_answers import Decided, Teller
 from xscl.batches.step_files import KeptRows, KeptSteps, Member, read_steps, state_of, write_steps
 from xscl.batches.step_meeting import TooMany
 from xscl.batches.step_parts import PartMatches, PartMembers
-from xscl.batches.step_rows import Layout, Rows, joined_rows, layout_of
+from xscl.batches.step_rows import Layout, Rows, joined_rows, layout_of, of_members
 from xscl.batches.step_sharing import sharing_of
 from xscl.batches.step_tree import Tree
 from xscl.catalog.state_files import add_state_files, remove_state_files, retire_files
@@ -167,6 +167,13 @@ class Steps:
         """Documents that the batch has made."""
         return () if self.batch.publisher is None else self.batch.publisher.tables
 
+    def _items(self, docs: Int64s) -> Int64s:
+        """Return the items that some documents are versions of."""
+        numbers, which = np.unique(docs, return_inverse=True)
+        events = events_of(self.batch.home, numbers, ["docid", "item"], self._published).sort_by("docid")
+        found: Int64s = events.column("item").to_numpy()[which.reshape(-1)]
+        return found
+
     # -- times -------------------------------------------------------------------------------------------------
 
     def _frontiers(self, step: _Step, group: _Group, times: _Times) -> tuple[Frontier, ...]:
@@ -226,7 +233,7 @@ class Steps:
             new.append(self._matches.rows(step.definition, layout, number, mine, times))
         known = self._kept.members.get(step.name, ())
         state = state_of(layout, self._tables.get(step.name), known, members, sharing.sets)
-        tree = Tree(layout, root, frontiers, state, sharing)
+        tree = Tree(layout, root, frontiers, state, sharing, items=self._items)
         try:
             rows = tree.move(new)
         except TooMany:
@@ -235,6 +242,7 @@ class Steps:
                 yield from self._moved(step, frontiers, some, settled)
             return
         self._new.rows[step.name].append(KeptRows(members, sharing.sets, tree.state))
+        rows = of_members(rows, layout, step.definition)
         self._refuse(layout, tree.too_long, members)
         self.changed |= bool(len(rows))
         keys = {gid: step.groups[gid].of.key for gid, _ in members}

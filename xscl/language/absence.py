@@ -17,7 +17,17 @@ from xscl.base.types import FIRST_TIME, LAST_TIME
 from xscl.language import ast
 from xscl.language.terms import bound, path_of
 
-__all__ = ["LATEST", "MAX_FORBIDDEN", "AbsenceParts", "End", "absence_parts", "cut_offset", "require_memory"]
+__all__ = [
+    "LATEST",
+    "MAX_FORBIDDEN",
+    "AbsenceParts",
+    "End",
+    "absence_parts",
+    "cut_offset",
+    "negated_variable",
+    "require_memory",
+    "unbounded",
+]
 
 LATEST = -1
 """Stands for the latest of all blocks."""
@@ -85,6 +95,30 @@ def require_memory(level: ast.Level, text: str) -> None:
             span=level.span,
             hint="BLOCKING is at most MEMORY, and MEMORY at most the lateness of the channels",
         )
+
+
+def negated_variable(name: str, text: str, span: Span) -> QueryError:
+    """Return the refusal of a variable that has no value where it stands."""
+    return QueryError(
+        "XSCL_NEGATED_VARIABLE",
+        f"the variable {name} is bound in a block that must not be there, and has no value behind it",
+        text=text,
+        span=span,
+        hint="use variables of the blocks before WITHOUT or NOT FOLLOWED BY",
+    )
+
+
+def unbounded(negation: ast.Negation, wanted: str, text: str) -> QueryError:
+    """Return the refusal of an absence that has no end; ``wanted`` is a variable of what is there."""
+    other = next(bound(negation.right), "y")
+    return QueryError(
+        "XSCL_UNBOUNDED_ABSENCE",
+        f"nothing ends the time in which {negation.right.channel} must be absent, so this could never be known",
+        text=text,
+        span=negation.span,
+        hint=f"write a window: NOT FOLLOWED BY {{…, 30 min}}, or WITHOUT {{…, {other} - {wanted} IN "
+        "[-30 min, 30 min]}, or BETWEEN",
+    )
 
 
 class _Absence:
@@ -157,13 +191,7 @@ class _Absence:
         raise UnsupportedFeatureError("XSCL_ABSENCE_LIMIT", message, text=self.text, span=span, hint=hint)
 
     def _fail_negated(self, name: str, span: Span) -> NoReturn:
-        raise QueryError(
-            "XSCL_NEGATED_VARIABLE",
-            f"the variable {name} is bound in a block that must not be there, and has no value behind it",
-            text=self.text,
-            span=span,
-            hint="use variables of the blocks before WITHOUT or NOT FOLLOWED BY",
-        )
+        raise negated_variable(name, self.text, span)
 
     # -- parts -------------------------------------------------------------------------------------------------
 
@@ -222,15 +250,7 @@ class _Absence:
                 case ast.Window(_, _, high) if high is not None:
                     found.append(End(LATEST, high))
         if not found:
-            wanted, other = next(iter(self.place), "x"), next(iter(own), "y")
-            raise QueryError(
-                "XSCL_UNBOUNDED_ABSENCE",
-                f"nothing ends the time in which {negation.right.channel} must be absent, so this could never be known",
-                text=self.text,
-                span=negation.span,
-                hint=f"write a window: NOT FOLLOWED BY {{…, 30 min}}, or WITHOUT {{…, {other} - {wanted} IN "
-                "[-30 min, 30 min]}, or BETWEEN",
-            )
+            raise unbounded(negation, next(iter(self.place), "x"), self.text)
         return tuple(dict.fromkeys(found))
 
 

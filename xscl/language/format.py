@@ -9,6 +9,7 @@ from xscl.language import ast
 
 __all__ = [
     "format_level",
+    "format_negation",
     "format_operand",
     "format_operator",
     "format_query",
@@ -36,7 +37,7 @@ def format_query(query: ast.Query) -> str:
         # Before some words a channel of that name would be taken for the keyword.
         lines[0] = f"SELECT * FROM {lines[0]}"
     for negation in query.negations:
-        lines += [f"  {negation.op.upper()} {{{_params(negation)}}}", _block(negation.right)]
+        lines += [f"  {format_negation(negation)}", _block(negation.right)]
     if query.aggregate is not None:
         lines += _aggregate(query.aggregate)
     if query.publish is not None:
@@ -48,6 +49,11 @@ def format_query(query: ast.Query) -> str:
     if query.retracts:
         lines.append("ON CHANGE RETRACT")
     return "\n".join(lines)
+
+
+def format_negation(negation: ast.Negation) -> str:
+    """Return the words and braces of an absence."""
+    return f"{negation.op.upper()} {{{_params(negation)}}}"
 
 
 def _aggregate(aggregate: ast.Aggregate) -> list[str]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from xscl.base.values import digest_text
-from xscl.language.step_terms import Filter, Fold, Next, Node, Part, Skip, StepsDefinition
+from xscl.language.step_terms import Filter, Fold, Next, Node, Part, Skip, StepsDefinition, Without
 from xscl.language.terms import Comparison, Term
 
 __all__ = ["alike", "comparisons_of", "filled", "shape_of", "slots_of", "step_id"]
@@ -77,7 +77,7 @@ def comparisons_of(node: Node) -> Iterator[Comparison]:
     match node:
         case Filter():
             yield from node.comparisons
-        case Next():
+        case Next() | Without():
             yield from node.skip.comparisons
         case Fold():
             yield from (*node.skip.comparisons, *node.conditions)
@@ -93,6 +93,8 @@ def _changed(node: Node, change: _Change) -> Node:
         case Next():
             left, right = _changed(node.left, change), _changed(node.right, change)
             return replace(node, left=left, right=right, skip=_skip(node.skip, change))
+        case Without():
+            return replace(node, left=_changed(node.left, change), skip=_skip(node.skip, change))
         case Fold():
             left, right = _changed(node.left, change), _changed(node.right, change)
             skip, conditions = _skip(node.skip, change), tuple(map(change, node.conditions))
@@ -109,7 +111,7 @@ def _has_longest(node: Node) -> bool:
             return False
         case Filter():
             return _has_longest(node.of)
-        case Next():
+        case Next() | Without():
             return _has_longest(node.left) or _has_longest(node.right)
         case Fold():
             return node.longest or _has_longest(node.left) or _has_longest(node.right)

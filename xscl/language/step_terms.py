@@ -25,6 +25,7 @@ __all__ = [
     "StepsDefinition",
     "Taken",
     "Value",
+    "Without",
 ]
 
 
@@ -150,7 +151,21 @@ class Filter:
     between: tuple[Between, ...]
 
 
-Node = Part | Next | Fold | Filter
+@dataclass(frozen=True, slots=True)
+class Without:
+    """Left sides that no document to the right accompanies which satisfies ``skip``.
+
+    Times of ``skip`` are those from the last member of the left side to the document, which may be negative.
+    """
+
+    left: Node
+    right: Part
+    skip: Skip
+    is_inside: bool
+    """Whether documents count alone that are strictly between the first and the last member."""
+
+
+Node = Part | Next | Fold | Filter | Without
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +195,13 @@ class StepsDefinition:
     element: Element | None
     holes: tuple[tuple[str, Value], ...]
     """Values of the element's holes, by the names of their paths."""
+    absent: int = 0
+    """Number of the last parts that have what must not be there, which is no member."""
+
+    @property
+    def members(self) -> tuple[PartVariables, ...]:
+        """Return the parts whose matches are members."""
+        return self.parts[: len(self.parts) - self.absent]
 
     @property
     def has_values(self) -> bool:

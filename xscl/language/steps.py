@@ -6,14 +6,16 @@ and selects the variables that steps and the outer SELECT speak of.  ``steps_of`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import NoReturn
 
 from xscl.base.errors import QueryError, Span, UnsatisfiableWindowError, UnsupportedFeatureError
+from xscl.base.types import FIRST_TIME, LAST_TIME
 from xscl.language import ast, constructor
+from xscl.language.absence import cut_offset, negated_variable, unbounded
 from xscl.language.normalize import normalize
 from xscl.language.parser import parse_query
 from xscl.language.selection import Element, prepare_select
@@ -31,6 +33,7 @@ from xscl.language.step_terms import (
     Skip,
     StepsDefinition,
     Value,
+    Without,
 )
 from xscl.language.step_values import FoldNames, Scope, StepValues
 from xscl.language.terms import Comparison, Term, bound, item_name, path_of
@@ -43,7 +46,7 @@ def parts_of(query: ast.Query) -> tuple[ast.Query, ...]:
     assert query.steps is not None
     mentioned = set(_mentioned(query))
     found = []
-    for source in _sources(query.steps):
+    for source in (*_sources(query.steps), *(each.right for each in query.negations)):
         names = sorted({name for block in ast.blocks(source) for name in bound(block)} & mentioned)
         select = tuple(ast.SelectItem(ast.VarPath(name)) for name in names) or None
         found.append(ast.Query(source, select, span=query.span))
@@ -116,6 +119,8 @@ def _mentioned(query: ast.Query) -> Iterator[str]:
         for operand in (measure.operand, measure.first):
             if operand is not None:
                 yield from _names(operand)
+    for negation in query.negations:
+        yield from _of_atoms(negation.atoms)
     waiting: list[ast.Tree] = [] if query.steps is None else [query.steps]
     while waiting:
         step = waiting.pop()
@@ -197,7 +202,11 @@ class _Definer:
         assert query.steps is not None
         self.query, self.text, self.namespaces = query, text, namespaces
         self._refuse_limits()
-        plain = ast.Query(query.source, span=query.span)
+        source: ast.Source = query.source
+        for each in query.negations:
+            any_time = (ast.Window("max", None, LAST_TIME - FIRST_TIME),)
+            source = ast.Join("join", source, each.right, (), any_time, each.span)
+        plain = ast.Query(source, span=query.span)
         block_of = {name: block for name, (block, _) in normalize(plain, text, namespaces).variables.items()}
         self.places = _Places()
         for part in parts_of(query):
@@ -213,7 +222,10 @@ class _Definer:
         query, steps = self.query, self.query.steps
         assert steps is not None
         built = self._tree(steps)
-        scope = Scope(built.blocks)
+        self._refuse_negated()
+        root, scope = built.node, Scope(built.blocks)
+        for place, each in enumerate(query.negations):
+            root = self._without(each, root, built.blocks, built.blocks.stop + place)
         columns: tuple[tuple[str, Term], ...] = ()
         element, holes = None, list[tuple[str, Value]]()
         selected = ast.selected(query.select)
@@ -229,11 +241,12 @@ class _Definer:
             holes = [(path.name, self.values.of_path(path, scope)) for path in dict.fromkeys(selected)]
         return StepsDefinition(
             tuple(self.places.parts),
-            self._finished(built.node),
+            self._finished(root),
             tuple(dict.fromkeys(nodes)),
             columns,
             element,
             tuple(holes),
+            len(query.negations),
         )
 
     def _place(self, part: ast.Query, block_of: Mapping[str, int]) -> None:
@@ -255,7 +268,6 @@ class _Definer:
         query = self.query
         assert query.steps is not None
         for said, message, hint in (
-            (query.negations, "what must not be there stands behind blocks and joins", "leave out the steps"),
             (query.aggregate is not None, "WINDOW is over matches of blocks and joins", "PUBLISH, and count that"),
             (query.retracts, "a query with steps takes nothing back on changes", "leave out ON CHANGE RETRACT"),
             (query.starting != "NOW", "steps see what comes after the registration", "leave out STARTING"),
@@ -331,6 +343,8 @@ class _Definer:
                 return replace(node, of=self._finished(node.of))
             case Next():
                 return replace(node, left=self._finished(node.left), right=self._finished(node.right))
+            case Without():
+                return replace(node, left=self._finished(node.left))
             case Fold():
                 taken = tuple(self.values.folds[node.number].taken)
                 return replace(node, left=self._finished(node.left), right=self._finished(node.right), taken=taken)
@@ -344,14 +358,7 @@ class _Definer:
         return Comparison(left, atom.op, right)
 
     def _skip(self, step: ast.Next | ast.Fold, left: _Built, right: _Built, scope: Scope) -> Skip:
-        keys, comparisons = list[Key](), list[Comparison]()
-        for atom in step.atoms:
-            found = self._comparison(atom, scope)
-            key = self._key(found, left.blocks, right.blocks)
-            if key is None:
-                comparisons.append(found)
-            else:
-                keys.append(key)
+        keys, comparisons = self._conditions(step.atoms, left.blocks, right.blocks, scope)
         least = most = duration = None
         for window in step.windows:
             if not isinstance(window, ast.Window):
@@ -371,8 +378,90 @@ class _Definer:
             else:
                 least = max(filter(None, (least, window.low)), default=None)
                 most = _least(most, window.high)
-        relative = tuple(each for each in step.windows if isinstance(each, ast.RelativeWindow))
-        return Skip(tuple(keys), least, most, duration, self._between(relative, scope), tuple(comparisons))
+        return Skip(keys, least, most, duration, self._relative(step, scope), comparisons)
+
+    def _relative(self, step: ast.Next | ast.Fold | ast.Negation, scope: Scope) -> tuple[Between, ...]:
+        return self._between(tuple(each for each in step.windows if isinstance(each, ast.RelativeWindow)), scope)
+
+    def _conditions(
+        self, atoms: Sequence[ast.Atom], left: range, right: range, scope: Scope
+    ) -> tuple[tuple[Key, ...], tuple[Comparison, ...]]:
+        """Return equalities of both sides as such, and other conditions."""
+        found = [self._comparison(atom, scope) for atom in atoms]
+        keys = [self._key(each, left, right) for each in found]
+        others = tuple(each for each, key in zip(found, keys, strict=True) if key is None)
+        return tuple(key for key in keys if key is not None), others
+
+    # -- absence -----------------------------------------------------------------------------------------------
+
+    def _refuse_negated(self) -> None:
+        """Refuse variables of what must not be there, where they have no value.
+
+        Raises:
+            QueryError: ``XSCL_NEGATED_VARIABLE``.
+        """
+        query = self.query
+        inside = {name: each for each in query.negations for name in bound(each.right)}
+        spoken: list[tuple[str, Span, ast.Negation | None]] = [
+            (path.name, path.span, None) for path in ast.selected(query.select)
+        ]
+        spoken += [(path.name, path.span, each) for each in query.negations for path in _paths(each.atoms)]
+        for name, span, place in spoken:
+            if name in inside and inside[name] is not place:
+                raise negated_variable(name, self.text, span)
+
+    def _without(self, negation: ast.Negation, of: Node, left: range, block: int) -> Without:
+        part, _ = self.places.part_of[block]
+        scope = Scope(range(left.start, block + 1))
+        keys, comparisons = self._conditions(negation.atoms, left, range(block, block + 1), scope)
+        is_follower = negation.op == "not followed by"
+        least, most, is_inside = (1 if is_follower else None), None, False
+        for window in negation.windows:
+            if not isinstance(window, ast.Window):
+                continue
+            self._refuse_window(negation, window, len(left))
+            if window.kind == "between":
+                is_inside = True
+                continue
+            low = window.low if is_follower else None if window.high is None else -window.high
+            if low is not None:
+                least = low if window.kind == "range" or least is None else max(least, low)
+            most = _least(most, window.high)
+        between = self._relative(negation, scope)
+        ends = [
+            each.high if each.later[0] == part else each.low
+            for each in between
+            if part in (each.later[0], each.earlier[0])
+        ]
+        if most is None and not is_inside and all(each is None for each in ends):
+            raise unbounded(negation, next(iter(self.values.block_of), "x"), self.text)
+        cut = tuple(replace(each, low=_cut(each.low), high=_cut(each.high)) for each in between)
+        return Without(of, Part(part), Skip(keys, _cut(least), _cut(most), None, cut, comparisons), is_inside)
+
+    def _refuse_window(self, negation: ast.Negation, window: ast.Window, blocks: int) -> None:
+        for said, message, hint in (
+            (window.kind in ("once", "max"), "says nothing of what is absent", "write it into the braces of a join"),
+            (
+                window.kind == "range" and negation.op == "without",
+                "of two ends is no window of WITHOUT over steps",
+                "write x - y IN [-2 h, -1 h]",
+            ),
+            (
+                window.kind == "between" and negation.op != "without",
+                "belongs to WITHOUT",
+                "NOT FOLLOWED BY {x = y, 1 h}",
+            ),
+            (
+                window.kind == "between" and blocks == 1,
+                "of one document has nothing inside",
+                "write x - y IN (0 s, 1 h]",
+            ),
+        ):
+            if said:
+                name = {"once": "ONCE", "max": "MAXWINDOW", "between": "BETWEEN"}.get(window.kind, "a window")
+                raise UnsupportedFeatureError(
+                    "XSCL_ABSENCE_LIMIT", f"{name} {message}", text=self.text, span=window.span, hint=hint
+                )
 
     def _key(self, found: Comparison, left: range, right: range) -> Key | None:
         """Return an equality of both sides as such; None: it is another condition."""
@@ -417,6 +506,15 @@ class _Definer:
                 self._fail(f"two values have the name {name}", item.span, f"write {item.path.name} AS another")
             found[name] = self.values.of_path(item.path, scope)
         return tuple(found.items())
+
+
+def _cut(offset: int | None) -> int | None:
+    return None if offset is None else cut_offset(offset)
+
+
+def _paths(atoms: Sequence[ast.Atom]) -> Iterator[ast.VarPath]:
+    for atom in atoms:
+        yield from (path for each in (atom.left, atom.right) if (path := path_of(each)) is not None)
 
 
 def _less(window: ast.Window) -> bool:

@@ -531,13 +531,16 @@ class Registrations:
 
 def _named_channels(compiled: CompiledQuery) -> list[str]:
     """Return the channels and streams that a query's blocks name, in the order of its text."""
+    if compiled.stepped:
+        return [block.channel for part in compiled.stepped for block in part.compiled.normal.blocks]
     absent = () if compiled.absence is None else compiled.absence.ends
     return [*(block.channel for block in compiled.normal.blocks), *(channel for channel, _ in absent)]
 
 
 def _waited_for(compiled: CompiledQuery) -> tuple[str, ...]:
     """Return the channels whose times decide the answers of windows and steps."""
-    return compiled.channels if compiled.windowed is not None or compiled.stepped else ()
+    parts = [channel for part in compiled.stepped for channel in part.compiled.channels]
+    return compiled.channels if compiled.windowed is not None else tuple(parts)
 
 
 def _channel_spans(created: ast.CreateQuery, channel: str) -> list[Span]:
