@@ -31,7 +31,7 @@ from xscl.catalog.events import newer_versions
 from xscl.catalog.intake_order import next_place, read_last_places
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import QueryInfo
-from xscl.catalog.removals import removed_among
+from xscl.catalog.removals import removed_among, removed_before
 from xscl.catalog.tables import QUERIES
 from xscl.language.parser import parse_query
 from xscl.language.statements import namespaces_json
@@ -106,7 +106,8 @@ def query_once(
     least = info.ts_from if since is None else since
     with home.catalog.snapshot() as connection:
         place = next_place(connection)
-        events = held_events(connection, place, least)
+        # A question finds what is there when it is asked.
+        events = replace(held_events(connection, place, least), removed=removed_before(connection, place))
     if info.written is not None:
         with named_file_faults(home.root):
             answered = answered_apart(home, settings, session, info, events)

@@ -111,6 +111,8 @@ def _records(home: Home, lines: EventLines, named: Collection[str], events: Held
 def _is_wanted(row: Mapping[str, object], events: HeldEvents) -> bool:
     ts, docid = row["ts"], row["docid"]
     assert isinstance(ts, int)
+    if docid in events.removed:
+        return False
     return ts >= events.since.get(str(row["channel"]), ts) and (not row["late"] or docid in events.on_time)
 
 

@@ -59,6 +59,8 @@ class HeldEvents:
     """Their number, about."""
     until: int | None = None
     """The greatest event time of those that are wanted."""
+    removed: frozenset[int] = frozenset()
+    """Removed ones that are left out."""
 
     @property
     def published(self) -> tuple[int, int]:
@@ -76,7 +78,18 @@ class HeldEvents:
                     paths = home.paths(files_between(connection, first, end))
                 mine = {name: count for name, count in counts.items() if name in channels}
                 if mine:
-                    yield Level(0, first, end, mine, paths, part, self.since, self.on_time, until=self.until)
+                    yield Level(
+                        0,
+                        first,
+                        end,
+                        mine,
+                        paths,
+                        part,
+                        self.since,
+                        self.on_time,
+                        until=self.until,
+                        without=self.removed,
+                    )
                 first = end + 1
 
 

@@ -70,6 +70,8 @@ class Level:
     """The greatest event time of its documents; newer ones are left out."""
     only: frozenset[int] | None = None
     """If given, all others are left out."""
+    without: frozenset[int] = frozenset()
+    """Documents that are left out."""
 
     @property
     def name(self) -> str:
@@ -212,6 +214,8 @@ def _wanted(level: Level, channels: Collection[str]) -> pc.Expression:
         wanted &= ds.field("ts") <= level.until
     if level.only is not None:
         wanted &= ds.field("docid").isin(pa.array(sorted(level.only), pa.int64()))
+    if level.without:
+        wanted &= ~ds.field("docid").isin(pa.array(sorted(level.without), pa.int64()))
     return wanted
 
 

@@ -25,6 +25,7 @@ __all__ = [
     "last_stated",
     "read_removals",
     "removed_among",
+    "removed_before",
     "removed_between",
     "removed_ids",
     "trim_removals",
@@ -94,6 +95,11 @@ def last_stated(connection: Connection, docids: Collection[int]) -> int:
 def removed_between(connection: Connection, first: int, last: int) -> dict[int, str]:
     """Return the channels of the events that were removed at some places, by their numbers."""
     return {row.docid: row.channel for row in connection.execute(*_between(first, last))}
+
+
+def removed_before(connection: Connection, place: int) -> frozenset[int]:
+    """Return the numbers of the events that were removed before a place."""
+    return frozenset(connection.scalars(sa.select(REMOVALS.c.docid).where(REMOVALS.c.place < place)))
 
 
 @prepared

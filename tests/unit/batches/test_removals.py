@@ -207,3 +207,26 @@ def test_a_removal_reads_the_results_that_may_have_the_event(engine: Engine, mon
         folders = {Path(file).relative_to(engine.home.root).parts[1] for file in read}
         assert len(folders) == (1 if id_[0] == "A" else 0), id_
         assert len(held(engine)) == batches - min(place + 1, 2)
+
+
+def test_a_question_finds_what_is_there_when_it_is_asked(engine: Engine) -> None:
+    """Removed events are no members, forbid nothing, and are in no query in parentheses; published ones likewise."""
+    silent = "A->x[./k->a] NOT FOLLOWED BY {a = b, 5} B[./k->b]"
+    engine.register(f"{silent} PUBLISH silent CONSISTENCY MIDDLE", name="silent")
+    engine.ingest([line("A", "a1"), line("A", "a2"), line("A", "a3", k=3), line("B", "b1", ts=2)])
+    engine.run_once()
+    engine.ingest([line("B", "b3", ts=3, k=3), removal("A", "a2")])
+
+    def asked(text: str) -> list[str]:
+        return sorted(" ".join(event.id for event in match.events) for match in engine.query_once(text))
+
+    # A removal that waits for the next batch counts like an event that does.
+    assert asked("A/e") == asked("A/e ON CHANGE RETRACT") == ["a1", "a3"]
+    engine.run_once()
+    assert asked(PAIRS) == ["a1 b1", "a3 b3"] and asked(silent) == asked("silent//k") == []
+    assert len(asked("(SELECT k FROM A[./k->k])[./k->x]")) == 2
+    engine.ingest([removal("B", "b1"), removal("B", "b3")])
+    assert asked(silent) == ["a1", "a3"]
+    # Whoever stands goes on as if nothing had been removed.
+    engine.register("A/e STARTING ALL", name="past")
+    assert held(engine, "past") == ["a1", "a2", "a3"] and held(engine, "ever") == ["a1 b1", "a2 b1", "a3 b3"]
