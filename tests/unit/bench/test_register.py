@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,6 +77,18 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return 0
 
 
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is measured in processes of its own is done here (``test_figures`` starts them)."""
+
+    def here(function: Callable[..., object], settings: dict[str, Any], say: Callable[[str], None]) -> Any:
+        return json.loads(json.dumps(function(say, **settings)))
+
+    monkeypatch.setattr("xscl.bench.register.run_apart", here)
+    monkeypatch.setattr("xscl.bench.stage1.run_apart", here)
+
+
+@pytest.mark.usefixtures("in_process")
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     without_spark = {name: BENCHES[name] for name in ("register", "stage1")}
@@ -90,6 +104,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert {"register.csv", "register.md", "register.json"} <= {path.name for path in out.iterdir()}
 
 
+@pytest.mark.usefixtures("in_process")
 def test_variants_that_differ_are_a_failure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
