@@ -96,7 +96,8 @@ def _answers(query: ast.Query, seen: _Seen, since: int, until: int) -> Iterator[
             yield Answered(window.values, _row(window.values), window.ts, window.ts, window.place)
     elif query.steps is not None:
         found: dict[object, Answered] = {}
-        for step in stepped(AskedSteps(query, since, until), intake, **seen.columns):
+        # Conditions of steps compare texts for equality, and numbers in all else.
+        for step in stepped(AskedSteps(query, since, until), intake, numeric=seen.columns["numeric"]):
             one = Answered(step.values, _row(step.values), step.start, step.ts, step.place)
             key = step.answer, step.values
             found[key] = min(found.get(key, one), one, key=lambda each: each.place)
