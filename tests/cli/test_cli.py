@@ -579,6 +579,27 @@ def test_a_list_ends_at_ctrl_c(many: Path) -> None:
         assert process.wait() == 130
 
 
+def test_eval_answers_queries_in_parentheses(run: Run, tmp_path: Path) -> None:
+    """The inputs end, so that nothing is waited for, and answers about absence are final."""
+    told = (("A", "a1", 1, "x"), ("A", "a2", 2, "y"), ("B", "b1", 3, "x"), ("A", "a3", 9, "y"))
+    lines = (
+        json.dumps({"channel": channel, "id": id_, "ts": ts, "xml": f"<e><k>{key}</k></e>"})
+        for channel, id_, ts, key in told
+    )
+    (tmp_path / "events.ndjson").write_text("\n".join(lines))
+    (tmp_path / "queries.xscl").write_text(
+        "CREATE QUERY none AS SELECT z FROM"
+        " (SELECT a FROM A->x[./k->a] NOT FOLLOWED BY {a = b, 3 s} B[./k->b])[./a->z];\n"
+        "CREATE QUERY many AS SELECT z, m FROM"
+        " (SELECT k AS k, count() AS n FROM A[./k->k] WINDOW 9 s EVERY 9 s GROUP BY k)[./n->m][./k->z];\n"
+    )
+    ran = run("eval", "queries.xscl", "events.ndjson")
+    found = sorted((line["query"], *line["values"].values()) for line in map(json.loads, ran.out.splitlines()))
+    assert (ran.code, ran.err.count("note")) == (0, 0)
+    expected = [("many", "1", "x"), ("many", "1", "y"), ("many", "1", "y"), ("none", "y"), ("none", "y")]
+    assert found == expected
+
+
 def test_eval_notes_names_that_no_document_has(run: Run, tmp_path: Path) -> None:
     (tmp_path / "events.ndjson").write_text('{"channel": "S", "id": "d1", "ts": 1, "xml": "<book><title/></book>"}\n')
     ran = run("eval", "-q", "S//book/titel", "-q", "S//book[./title]", "-q", "SS//book", "events.ndjson")
