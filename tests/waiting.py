@@ -10,8 +10,9 @@ _AMPLE_S = 120
 
 
 def wait_for(holds: Callable[[], object]) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + _AMPLE_S
+    """Wait until something holds; whoever waits longer looks less often."""
+    end, pause_s = time.monotonic() + _AMPLE_S, 0.005
     while not holds():
         assert time.monotonic() < end, "it does not happen"
-        time.sleep(0.01)
+        time.sleep(pause_s)
+        pause_s = min(1.3 * pause_s, 0.1)

@@ -116,7 +116,7 @@ def with_known(case: schemathesis.Case, part_of: float = 0.5) -> None:
 
 
 @schema.parametrize()
-@settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=list(HealthCheck))
 def test_calls_answer_as_they_are_described(case: schemathesis.Case, served: Running) -> None:
     headers = {"authorization": f"Bearer {served.tokens['admin']}"}
     with_known(case)
@@ -126,7 +126,7 @@ def test_calls_answer_as_they_are_described(case: schemathesis.Case, served: Run
 
 
 @others.parametrize()
-@settings(max_examples=examples(8), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(4), deadline=None, suppress_health_check=list(HealthCheck))
 def test_streams_and_feeds_answer_as_they_are_described(case: schemathesis.Case, alone: Running) -> None:
     headers = {"authorization": f"Bearer {alone.tokens['admin']}"}
     # Each text that is a query starts a process.
