@@ -57,6 +57,8 @@ class Reading:
     """Zone of times that have none."""
     op: str | None = None
     """Column of rows that says whether each is inserted, updated or deleted; it goes with ``id``."""
+    start: str | None = None
+    """Column of rows, or several by white space, with the time at which each begins; it goes with ``ts``."""
     limits: Limits = DEFAULT_LIMITS
     """Limits of a document."""
     keeps_feeds: bool = False
@@ -85,12 +87,22 @@ class Reading:
             raise SourceError(
                 "XSCL_BAD_OPTION", "changes of rows need ids", hint="name the column of ids, by --id or id="
             )
+        if self.start is not None and self.ts is None:
+            raise SourceError(
+                "XSCL_BAD_OPTION", "what begins has a time at which it ends", hint="name its column, by --ts or ts="
+            )
         names = self.columns
         if isinstance(names, str):
             names = [name.strip() for name in names.split(",")]
         found: dict[str, object] = {
             "rows": RowOptions(
-                None if names is None else tuple(names), self.id, self.ts, self.ts_format, self.ts_zone, self.op
+                None if names is None else tuple(names),
+                self.id,
+                self.ts,
+                self.ts_format,
+                self.ts_zone,
+                self.op,
+                self.start,
             ),
             "nulls": (self.null,) if isinstance(self.null, str) else tuple(self.null),
             "declared": None if self.schema is None else parse_schema(self.schema),

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from xscl.base.errors import XsclError
@@ -215,6 +215,13 @@ class RowOptions:
     """Zone of times without one."""
     op: str | None = None
     """Column that says of each row whether it comes or goes; it is no column of the row.  None: all rows come."""
+    start: str | None = None
+    """Column, or several, of the times at which rows begin, beside those of ``ts``; None: rows are points in time."""
+
+    @property
+    def of_starts(self) -> RowOptions | None:
+        """Return the options by which starts are read as event times are; None: there are none."""
+        return None if self.start is None else replace(self, ts=self.start)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ def change_parameters(table: RowTable) -> dict[str, Any]:
     """
     options = table.options
     given: dict[str, Any] = {"id": options.id, "op": options.op, "ts": options.ts, "ts_format": options.ts_format}
+    given["start"] = options.start
     if options.columns is not None:
         given["columns"] = ",".join(options.columns)
     if options.ts is not None:

@@ -226,11 +226,12 @@ class Pusher:
             self.report.note(refusal)
         assert table.numbers is not None
         batch, numbers = batch.only_kept(), table.numbers[batch.kept].tolist()
-        times, types = batch.times.to_pylist(), batch.channel.schema or {}
+        times, starts, types = batch.times.to_pylist(), batch.starts, batch.channel.schema or {}
         for place, (number, id_) in enumerate(zip(numbers, batch.ids.texts.to_pylist(), strict=True)):
             cells = (column[place].as_py() for column in batch.cells)
             row = {name: _value(kind, cell) for (name, kind), cell in zip(types.items(), cells, strict=True)}
-            self._wait(table.channel, _line(id_, times[place]) | {"row": row}, f"{table.source}:{number}")
+            line = _line(id_, times[place], None if starts is None else starts[place].as_py())
+            self._wait(table.channel, line | {"row": row}, f"{table.source}:{number}")
 
     def _take_changes(self, table: RowTable) -> None:
         for problem in table.problems:
@@ -346,8 +347,9 @@ def _line_of(event: Event, limits: Limits, machine: str) -> dict[str, object]:
     return _line(event.id, ts) | {"xml": _text(event.xml, limits)}
 
 
-def _line(id_: str | None, ts: int | None) -> dict[str, object]:
+def _line(id_: str | None, ts: int | None, start: int | None = None) -> dict[str, object]:
     line: dict[str, object] = {} if id_ is None else {"id": id_}
+    line |= {} if start is None else {"start": format_time(start)}
     return line if ts is None else line | {"ts": format_time(ts)}
 
 

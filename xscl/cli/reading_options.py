@@ -85,6 +85,7 @@ class IngestReading(TimedReading):
     op: Annotated[
         str | None, typer.Option("--op", help="Rows are changes; this column says insert, update or delete.")
     ] = None
+    start: Annotated[str | None, typer.Option(help="Column of rows with the times at which they begin.")] = None
     max_bytes: Annotated[int, typer.Option(min=1, help="Bytes of a document.")] = DEFAULT_MAX_BYTES
     max_nodes: Annotated[int, typer.Option(min=1, help="Elements, attributes and the like of a document.")] = (
         DEFAULT_MAX_NODES

@@ -83,6 +83,8 @@ class EventsToWrite:
 def keep_rows(folder: str, batch: RowBatch, numbers: Places, digests: Sequence[str] | None) -> str:
     """Write rows that are all kept to a file of their own; return its path."""
     columns: dict[str, pa.Array] = {"number": pa.array(numbers), "id": batch.ids.texts, "time": batch.times}
+    if batch.starts is not None:
+        columns["start"] = batch.starts
     if batch.ids.numbers is not None:
         columns["of id"] = pa.array(batch.ids.numbers)
     if digests is not None:
@@ -100,7 +102,7 @@ def kept_rows(file: str, prefix: str, channel: ChannelInfo) -> CheckedRows:
     ids = RowIds(prefix, None if of_id is None else of_id.to_numpy(), columns["id"])
     cells = tuple(column for name, column in columns.items() if name.startswith(_CELLS))
     kept = np.ones(count, dtype=np.bool_)
-    batch = RowBatch(channel, ids, columns["time"], cells, kept, ~kept)
+    batch = RowBatch(channel, ids, columns["time"], cells, kept, ~kept, columns.get("start"))
     digests = columns.get("digest")
     return CheckedRows(batch, columns["number"].to_numpy(), None if digests is None else digests.to_pylist())
 

@@ -61,5 +61,7 @@ def placed_rows(batch: RowBatch, placed: PlacedRows) -> pa.Table:
         "cells": cell_lists(batch.cells, count),
         "membership": pa.repeat(pa.scalar(0, pa.int32()), count),
     }
+    if batch.starts is not None:
+        columns["start"] = batch.starts
     arrays = [columns[field.name] if field.name in columns else pa.nulls(count, field.type) for field in EVENT_SCHEMA]
     return pa.Table.from_arrays(arrays, schema=EVENT_SCHEMA)

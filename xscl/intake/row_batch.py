@@ -18,11 +18,11 @@ from xscl.base.safe_xml import Limits
 from xscl.base.types import Event, Scalar
 from xscl.catalog.records import ChannelInfo
 from xscl.ingest.columns import column_cells, column_type, column_value, text_type
-from xscl.ingest.records import Rejected, RowTable
+from xscl.ingest.records import Rejected, RowOptions, RowTable
 from xscl.ingest.row_times import event_times
 from xscl.ingest.rows import is_column
-from xscl.intake.checks import CheckedEvent, check_events, event_content
-from xscl.intake.row_columns import Mask, Places, as_array, check_columns, python_rows
+from xscl.intake.checks import CheckedEvent, check_events, event_content, require_start
+from xscl.intake.row_columns import Mask, Places, as_array, as_mask, check_columns, python_rows
 from xscl.intake.row_ids import RowIds, read_ids
 
 __all__ = ["RowBatch", "fixed_schema", "read_batch", "refused_row", "settle", "single_events"]
@@ -46,6 +46,8 @@ class RowBatch:
     """Rows that were not refused so far."""
     doubtful: Mask
     """Rows that have to be looked at one by one; their cells mean nothing."""
+    starts: pa.Int64Array | None = None
+    """Times at which rows begin, in microseconds since the epoch; None: all are points in time."""
 
     def only_kept(self) -> RowBatch:
         """Leave out the rows that are not kept."""
@@ -54,9 +56,9 @@ class RowBatch:
         which = np.flatnonzero(self.kept)
         at = pa.array(which)
         cells = tuple(column.take(at) for column in self.cells)
-        return RowBatch(
-            self.channel, self.ids.only(which), self.times.take(at), cells, self.kept[which], self.doubtful[which]
-        )
+        starts = None if self.starts is None else self.starts.take(at)
+        kept, doubtful = self.kept[which], self.doubtful[which]
+        return RowBatch(self.channel, self.ids.only(which), self.times.take(at), cells, kept, doubtful, starts)
 
 
 def read_batch(table: RowTable, channel: ChannelInfo, limits: Limits) -> tuple[RowBatch, list[Rejected]]:
@@ -72,11 +74,30 @@ def read_batch(table: RowTable, channel: ChannelInfo, limits: Limits) -> tuple[R
     cells, doubtful = _cells(table, rows, channel, limits)
     no_id = "an event's id is a text of at least one character without NUL"
     refusals = [refused_row(table, place, "XSCL_BAD_EVENT_ID", no_id) for place in np.flatnonzero(nameless)]
-    name = table.options.ts
-    for place in np.flatnonzero(timeless & ~nameless):
-        shown = table.rows.column(name)[place].as_py() if name in table.rows.column_names else "it"
-        refusals.append(refused_row(table, place, "XSCL_BAD_EVENT_TIME", _no_time(shown, table.options.ts_format), ids))
-    return RowBatch(channel, ids, times, cells, ~(timeless | nameless), doubtful), refusals
+    refused = nameless
+    refusals += _timeless(table, table.options, timeless & ~refused, ids)
+    refused = refused | timeless
+    starts = None
+    if (options := table.options.of_starts) is not None:
+        starts, bad = event_times(table.rows, options)
+        refusals += _timeless(table, options, bad & ~refused, ids)
+        refused = refused | bad
+        behind = as_mask(pc.fill_null(pc.or_kleene(pc.is_null(times), pc.greater(starts, times)), False))
+        behind &= as_mask(starts.is_valid()) & ~refused
+        for place in np.flatnonzero(behind):
+            try:
+                require_start(starts[place].as_py(), times[place].as_py())
+            except DocumentError as error:
+                refusals.append(refused_row(table, place, error.condition, error.message, ids))
+        refused = refused | behind
+    return RowBatch(channel, ids, times, cells, ~refused, doubtful, starts), refusals
+
+
+def _timeless(table: RowTable, options: RowOptions, which: Mask, ids: RowIds) -> Iterator[Rejected]:
+    """Yield the refusals of rows whose column of times holds none."""
+    for place in np.flatnonzero(which):
+        shown = table.rows.column(options.ts)[place].as_py() if options.ts in table.rows.column_names else "it"
+        yield refused_row(table, place, "XSCL_BAD_EVENT_TIME", _no_time(shown, options.ts_format), ids)
 
 
 def fixed_schema(table: RowTable, channel: ChannelInfo) -> dict[str, str | None]:
@@ -132,8 +153,11 @@ def single_events(table: RowTable, batch: RowBatch, limits: Limits) -> list[Chec
         for place, row in rows
     ]
     checked = zip(check_events(events, limits), rows, strict=True)
+    starts = batch.starts
     return [
-        event if isinstance(event, Rejected) else event._replace(ts=batch.times[place].as_py())
+        event
+        if isinstance(event, Rejected)
+        else event._replace(ts=batch.times[place].as_py(), start=None if starts is None else starts[place].as_py())
         for event, (place, _) in checked
     ]
 

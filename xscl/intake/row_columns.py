@@ -31,13 +31,15 @@ def check_columns(schema: pa.Schema, options: RowOptions) -> None:
         _find(schema, name)
     if options.op is not None:
         _find(schema, options.op, " for changes")
-    if options.ts is not None:
-        for name in time_columns(schema.names, options.ts):
+    for times in (options, options.of_starts):
+        if times is None or times.ts is None:
+            continue
+        for name in time_columns(schema.names, times.ts):
             _find(schema, name, " for times")
         try:
-            event_times(schema.empty_table(), options)
+            event_times(schema.empty_table(), times)
         except pa.ArrowException as error:
-            raise SourceError("XSCL_BAD_OPTION", f"column {options.ts!r} has no times: {error}") from None
+            raise SourceError("XSCL_BAD_OPTION", f"column {times.ts!r} has no times: {error}") from None
     if options.id is not None:
         _find(schema, options.id, " for ids")
         found = column_type(schema.field(options.id).type)

@@ -135,6 +135,9 @@ async def push(
         str | None,
         Query(max_length=200, description="Of CSV: column that says whether a row is inserted, updated or deleted."),
     ] = None,
+    start: Annotated[
+        str | None, Query(max_length=200, description="Of CSV: column of the times at which rows begin.")
+    ] = None,
     idempotency_key: Annotated[
         str | None, Header(max_length=255, description="Makes a repeated push add nothing, also rows without ids.")
     ] = None,
@@ -147,8 +150,8 @@ async def push(
     kind = media_type(request.headers)
     if not _is_xml(kind):
         check_type(request, (*_XML, *_LINES, _CSV))
-    if kind != _CSV and (ts_format, ts_zone, columns, op) != (None, "UTC", None, None):
-        raise Refused(400, "XSCL_BAD_OPTION", "ts_format, ts_zone, columns and op are of CSV alone")
+    if kind != _CSV and (ts_format, ts_zone, columns, op, start) != (None, "UTC", None, None, None):
+        raise Refused(400, "XSCL_BAD_OPTION", "ts_format, ts_zone, columns, op and start are of CSV alone")
     body = await plain_body(request)
     # Names what the push brought, in ids of rows and in the relation ``rejected``.
     source = _new_name()
@@ -166,7 +169,7 @@ async def push(
         if len(events := [record for record in records if not isinstance(record, Removal)]) < len(records):
             return await run_in_threadpool(_take_records, service, records)
         return _taken(await _pushed(service, events, len(body)))
-    reading = Reading(channel, id=id, ts=ts, ts_format=ts_format, ts_zone=ts_zone, columns=columns, op=op)
+    reading = Reading(channel, id=id, ts=ts, ts_format=ts_format, ts_zone=ts_zone, columns=columns, op=op, start=start)
     return await run_in_threadpool(_take_csv, service, body, reading, channel, source)
 
 
