@@ -74,6 +74,8 @@
   alone
 * ``sql_views``: Read-only SQL over a home's relations, on Spark
 * ``status``: Status of batches, of templates and of a home, for listings and messages
+* ``step_shared``: Steps that queries share, as ``query explain`` tells of them: with whom, and what is asked for each
+  number
 * ``step_sql``: Steps as one statement of SQL, for people and for tests: NEXT by NOT EXISTS, FOLD by recursion
 * ``step_templates``: Steps that queries share, as templates: which there are, how many queries have them, and their
   statements

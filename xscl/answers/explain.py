@@ -24,6 +24,7 @@ from xscl.answers.query_facts import (
     link_facts,
     variable_facts,
 )
+from xscl.answers.step_shared import SharedStep, shared_step
 from xscl.base.durations import format_duration
 from xscl.base.types import LAST_TIME, format_time
 from xscl.catalog.catalog import Catalog
@@ -132,6 +133,8 @@ class Explanation:
     """Steps in the order in which they are taken."""
     parts: tuple[PartFacts, ...]
     """Parts that the steps are over."""
+    shared: SharedStep | None
+    """Step that moves its rows, for all queries that share it; None: it has no steps."""
     guards: tuple[GuardFacts, ...]
     """Guards of blocks that have one."""
     template: str
@@ -212,6 +215,7 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         ends=tuple(_ends(catalog, compiled, tree)),
         steps=() if tree.steps is None else tuple(_all_steps(tree, tree.steps)),
         parts=parts,
+        shared=catalog.ask(shared_step, info.gid) if parts else None,
         guards=tuple(guard_facts(compiled)),
         template=compiled.template.id,
         queries_in_template=queries,

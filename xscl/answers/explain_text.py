@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from xscl.answers.explain import Explanation
+if TYPE_CHECKING:
+    from xscl.answers.explain import Explanation
+    from xscl.answers.step_shared import SharedStep
 
 __all__ = ["columns", "count", "explanation_text"]
 
@@ -16,6 +19,7 @@ _ANSWERED: dict[str | None, str] = {
     "MIDDLE": f"answered by the channel's clock, and {_SETTLED}",
     "WEAK": "certain once the channel's clock is further",
 }
+_WAYS = {"range": "a row has the range of numbers that satisfy it", "walk": "one walk serves all numbers"}
 
 
 def explanation_text(found: Explanation) -> str:
@@ -44,6 +48,8 @@ def _normal_form(found: Explanation) -> Iterator[list[str]]:
         yield ["Steps, from the first to the last", *columns(steps)]
         shared = [(part.blocks, f"group {part.group}", part.template, _users(part.users)) for part in found.parts]
         yield ["Parts that the steps are over, each joined once for all that share it", *columns(shared)]
+    if found.shared is not None:
+        yield _shared_step(found.shared)
     if found.ends:
         rows = [(each.channel, f"up to {each.certain}", each.settled) for each in found.ends]
         what = "Steps" if found.steps else "Windows"
@@ -56,6 +62,21 @@ def _normal_form(found: Explanation) -> Iterator[list[str]]:
     if found.guards:
         guards = [(each.block, each.guard, each.text) for each in found.guards]
         yield ["Guards, which are columns of the query's group and no part of its variables", *columns(guards)]
+
+
+def _shared_step(found: SharedStep) -> list[str]:
+    more = found.queries - len(found.names)
+    names = ", ".join(found.names) + (f" and {more:,} more" if more > 0 else "")
+    queries = f"{count(found.queries, 'query')} in {count(found.groups, 'group')}"
+    rows = [
+        (
+            each.condition,
+            count(each.numbers, "number"),
+            f"{each.requests:,} requests of a row, one for each" if each.way == "request" else _WAYS[each.way],
+        )
+        for each in found.numbers
+    ]
+    return [f"Step {found.step}, whose rows are moved once for {queries}: {names}", *columns(rows)]
 
 
 def _shared(found: Explanation) -> list[str]:

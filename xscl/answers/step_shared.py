@@ -1,0 +1,109 @@
+"""Steps that queries share, as ``query explain`` tells of them: with whom, and what is asked for each number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sqlalchemy.engine import Connection
+
+from xscl.answers.step_templates import StepTemplate, read_step_templates
+from xscl.batches.step_rows import numbered_nodes
+from xscl.batches.step_sharing import Sharing, sharing_of
+from xscl.language import ast
+from xscl.language.format import format_operand, format_string
+from xscl.language.step_shapes import comparisons_of, slots_of
+from xscl.language.step_terms import Next, Node, StepsDefinition
+from xscl.language.steps import known_steps
+from xscl.language.terms import Comparison, Term
+
+__all__ = ["NumberFacts", "SharedStep", "shared_step"]
+
+_NAMED = 10
+"""Names of queries that are told."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberFacts:
+    """A condition whose numbers differ by query."""
+
+    condition: str
+    """The condition, as the query has it."""
+    numbers: int
+    """Different numbers of all queries."""
+    way: str
+    """``range``: rows have the range of numbers that satisfy it; ``walk``: one walk serves all numbers; ``request``:
+    it is asked for each number."""
+    requests: int
+    """Times that the condition is asked for a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedStep:
+    """The step of a query, which moves rows once for all that share it."""
+
+    step: str
+    """Its id, a name for ``xscl template show``."""
+    queries: int
+    groups: int
+    names: tuple[str, ...]
+    """The first ten queries, by name."""
+    numbers: tuple[NumberFacts, ...]
+    """Conditions whose numbers differ."""
+
+
+def shared_step(connection: Connection, gid: int) -> SharedStep | None:
+    """Return what a group of queries shares with others; None: it has no steps, or no live query."""
+    for step in read_step_templates(connection).values():
+        if gid in step.groups:
+            return SharedStep(
+                step.name,
+                len(step.queries),
+                len(step.groups),
+                tuple(sorted(step.queries)[:_NAMED]),
+                tuple(_told(step, gid)),
+            )
+    return None
+
+
+def _told(step: StepTemplate, gid: int) -> Iterator[NumberFacts]:
+    """Yield the conditions whose numbers differ by query."""
+    mine = step.groups[gid][0]
+    own = known_steps(mine.text, tuple(sorted(mine.namespaces.items())))
+    numbers = [numbers for _, numbers in step.groups.values()]
+    sharing, root = sharing_of(step.definition.root, numbers)
+    for node, said in zip(numbered_nodes(root), numbered_nodes(own.root), strict=True):
+        for each, words in zip(comparisons_of(node), comparisons_of(said), strict=True):
+            if slots := slots_of(each):
+                count = len({tuple(one[slot] for slot in slots) for one in numbers})
+                way = _way(sharing, node, each)
+                yield NumberFacts(_condition(own, words), count, way, count if way == "request" else 1)
+
+
+def _way(sharing: Sharing, node: Node, each: Comparison) -> str:
+    if isinstance(node, Next):
+        return "walk" if sharing.walked(node.skip) is each else "request"
+    return "range" if any(slot in sharing.dimension for slot in slots_of(each)) else "request"
+
+
+def _condition(definition: StepsDefinition, each: Comparison) -> str:
+    return f"{_term(definition, each.left)} {each.op} {_term(definition, each.right)}"
+
+
+def _term(definition: StepsDefinition, term: Term) -> str:
+    match term.kind:
+        case "text":
+            found = format_string(term.text)
+        case "number":
+            return format_operand(ast.Linear(None, Fraction(1), term.constant))
+        case "variable":
+            found = definition.parts[term.part].names[term.place]
+        case "last":
+            first = "" if term.first is None else f", {_term(definition, term.first)}"
+            found = f"last({definition.parts[term.part].names[term.place]}{first})"
+        case _:
+            found = "a kept value"
+    for name in reversed(term.functions):
+        found = f"{name}({found})"
+    return format_operand(ast.Linear(ast.VarPath(found), term.factor, term.constant))
