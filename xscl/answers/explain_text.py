@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from xscl.answers.explain import Explanation
-    from xscl.answers.step_shared import SharedStep
+from xscl.answers.explain import Explanation
+from xscl.answers.step_shared import SharedStep
 
 __all__ = ["columns", "count", "explanation_text"]
 

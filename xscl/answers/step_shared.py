@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from sqlalchemy.engine import Connection
 
-from xscl.answers.step_templates import StepTemplate, read_step_templates
 from xscl.batches.step_rows import numbered_nodes
 from xscl.batches.step_sharing import Sharing, sharing_of
+from xscl.catalog.steps import read_stepped
+from xscl.catalog.tables import NEVER
 from xscl.language import ast
 from xscl.language.format import format_operand, format_string
-from xscl.language.step_shapes import comparisons_of, slots_of
+from xscl.language.step_shapes import comparisons_of, slots_of, step_id
 from xscl.language.step_terms import Next, Node, StepsDefinition
-from xscl.language.steps import known_steps
+from xscl.language.steps import known_shape, known_steps
 from xscl.language.terms import Comparison, Term
 
 __all__ = ["NumberFacts", "SharedStep", "shared_step"]
@@ -55,24 +56,22 @@ class SharedStep:
 
 def shared_step(connection: Connection, gid: int) -> SharedStep | None:
     """Return what a group of queries shares with others; None: it has no steps, or no live query."""
-    for step in read_step_templates(connection).values():
-        if gid in step.groups:
-            return SharedStep(
-                step.name,
-                len(step.queries),
-                len(step.groups),
-                tuple(sorted(step.queries)[:_NAMED]),
-                tuple(_told(step, gid)),
-            )
-    return None
-
-
-def _told(step: StepTemplate, gid: int) -> Iterator[NumberFacts]:
-    """Yield the conditions whose numbers differ by query."""
-    mine = step.groups[gid][0]
+    stepped, readers = read_stepped(connection, NEVER - 1, NEVER - 1)
+    known = {each.gid: known_shape(each.text, tuple(sorted(each.namespaces.items()))) for each in stepped}
+    names = {each.gid: step_id(known[each.gid][0], each.channels) for each in stepped}
+    if gid not in names:
+        return None
+    groups = [other for other, name in names.items() if name == names[gid]]
+    queries = sorted(reader.name for other in groups for reader in readers[other] if reader.until == NEVER)
+    mine = next(each for each in stepped if each.gid == gid)
     own = known_steps(mine.text, tuple(sorted(mine.namespaces.items())))
-    numbers = [numbers for _, numbers in step.groups.values()]
-    sharing, root = sharing_of(step.definition.root, numbers)
+    told = tuple(_told(own, known[gid][0], [known[other][1] for other in groups]))
+    return SharedStep(names[gid], len(queries), len(groups), tuple(queries[:_NAMED]), told)
+
+
+def _told(own: StepsDefinition, shape: StepsDefinition, numbers: Sequence[Sequence[Fraction]]) -> Iterator[NumberFacts]:
+    """Yield the conditions whose numbers differ by query."""
+    sharing, root = sharing_of(shape.root, numbers)
     for node, said in zip(numbered_nodes(root), numbered_nodes(own.root), strict=True):
         for each, words in zip(comparisons_of(node), comparisons_of(said), strict=True):
             if slots := slots_of(each):
