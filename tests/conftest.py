@@ -71,6 +71,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         # One process of the run has what these tests share.
         if shares_session or item.get_closest_marker("postgres"):
             item.add_marker(pytest.mark.xdist_group("spark" if shares_session else "postgres"))
+        elif _shares_with_its_file(item):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def _shares_with_its_file(item: pytest.Item) -> bool:
+    """Whether a test uses what all tests of its file use, such as a service, and finds there what earlier ones left."""
+    info = getattr(item, "_fixtureinfo", None)
+    found = info.name2fixturedefs.values() if info is not None else ()
+    return any(fixture.scope == "module" for fixtures in found for fixture in fixtures)
 
 
 def pytest_collection_finish() -> None:
