@@ -46,8 +46,8 @@ def started(event: Doc) -> Decimal | None:
     return None if event.start is None else Decimal(event.start) / S
 
 
-def by_engine(text: str, docs: Sequence[Doc]) -> list[Row]:
-    """All matches that the engine finds in batches of two events, without their starts, in order."""
+def by_engine(text: str, docs: Sequence[Doc], size: int = 2) -> list[Row]:
+    """All matches that the engine finds in batches of so many events, without their starts, in order."""
     with TemporaryDirectory() as folder, xscl.connect(home=Path(folder) / "home") as engine:
         try:
             engine.register(text, name="q")
@@ -58,8 +58,8 @@ def by_engine(text: str, docs: Sequence[Doc]) -> list[Row]:
             xscl.Event(each.channel, each.id, Decimal(each.ts) / S, xml=each.xml, start=started(each)) for each in docs
         ]
         beats = [Heartbeat(channel, LAST_TIME, "test") for channel in sorted({each.channel for each in docs})]
-        for first in range(0, len(docs), 2):
-            engine.ingest(events[first : first + 2])
+        for first in range(0, len(docs), size):
+            engine.ingest(events[first : first + size])
             engine.run_once()
         engine.ingest(beats)
         engine.run_once()

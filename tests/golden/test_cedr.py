@@ -82,3 +82,26 @@ def test_g_edit_1(change: str, tmp_path: Path) -> None:
         edited = [Retraction("edited", ("items", "1#2"))]
         assert told == [None, *(edited if change == "RETRACT" else [])]
         assert len(list(engine.matches("q"))) == (change == "KEEP")
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_g_cedr_2(size: int, tmp_path: Path) -> None:
+    """The greatest price of each ten seconds: told once, when nothing can change it; what comes behind is late."""
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.register(
+            "SELECT max(p) AS top FROM P[./price->p] WINDOW 10 s EVERY 10 s CONSISTENCY STRONG", name="tops"
+        )
+        prices = [(1, 10), (12, 7), (4, 30)]
+        events = [xscl.Event("P", f"p{ts}", ts, xml=f"<e><price>{price}</price></e>") for ts, price in prices]
+        for first in range(0, len(events), size):
+            engine.ingest(events[first : first + size])
+            engine.run_once()
+        assert list(engine.changes("tops")) == []
+        engine.heartbeat("P", 20 * S)
+        engine.run_once()
+        final = [("30", 10 * S, None), ("7", 20 * S, None)]
+        assert [(m.values["top"], m.ts, m.retracted) for m in engine.changes("tops")] == final
+        report = engine.ingest([xscl.Event("P", "p5", 5, xml="<e><price>99</price></e>")])
+        engine.run_once()
+        assert report.late == 1
+        assert [(m.values["top"], m.ts, m.retracted) for m in engine.changes("tops")] == final

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from oracle.evaluate import Doc, answers
 from oracle.nodes import parse
-from step_answers import Row, by_oracle, doc
+from step_answers import Row, by_engine, by_oracle, doc
 
 import xscl
 from xscl.base.errors import QueryError, QuerySyntaxError, UnsupportedFeatureError
@@ -40,10 +40,12 @@ IBM_STOCK = [doc("IBMStock", ts, IBMPrice=price) for ts, price in [(550, 90), (5
 
 
 def rows(text: str, docs: list[Doc]) -> list[Row]:
-    """What a text of CEL answers, by the oracle over its text in XSCL."""
+    """What a text of CEL answers, by the oracle and by the engine over its text in XSCL."""
     query = query_of_cel(text, SCHEMAS)
     if query.steps is not None:
-        return by_oracle(format_query(query), docs)
+        expected = by_oracle(format_query(query), docs)
+        assert by_engine(format_query(query), docs, 7) == sorted((*row[:-2], row[-1]) for row in expected)
+        return expected
     at = {f"{each.channel}:{each.id}": each for each in docs}
     found = []
     for (member,), nodes in answers(query, docs):
