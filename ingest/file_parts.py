@@ -43,7 +43,6 @@ _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
-Kind = Format | str | None
 
 
 class Place(Protocol):

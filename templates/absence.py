@@ -24,7 +24,6 @@ __all__ = [
     "NEVER",
     "NOT_YET",
     "PENDING_SCHEMA",
-    "TOUCHED_SCHEMA",
     "Frontiers",
     "Round",
     "Settled",
@@ -65,8 +64,6 @@ KILL_SCHEMA = pa.schema(
     ]
 )
 """A binding with a forbidden document."""
-TOUCHED_SCHEMA = PENDING_SCHEMA.append(pa.field("decided", pa.int64()))
-"""A row that is answered, or of whose match one was killed: as it was before, and the place of its answer."""
 HIT_SCHEMA = pa.schema([("row", pa.int64()), ("place", pa.int64()), ("other", pa.int64())])
 """A forbidden document of a touched row that came before the row was final."""
 
@@ -148,7 +145,10 @@ class Subtracted:
     """Outcome for some rows in a range of places."""
 
     touched: pa.Table
-    """Table ``TOUCHED_SCHEMA``."""
+    """Rows of ``PENDING_SCHEMA`` as they were before, with the place ``decided`` of their answers.
+
+    They are answered, or one of their matches was killed.
+    """
     hits: pa.Table
     """Table ``HIT_SCHEMA``."""
     left: pa.Table

@@ -48,7 +48,6 @@ __all__ = [
     "batch_of",
     "batches_of",
     "batch_sql",
-    "different",
     "origin_of",
 ]
 
@@ -170,11 +169,6 @@ class ClassRow(NamedTuple):
     def size(self) -> int:
         """The number of rows that it stands for."""
         return 1 if self.others is None else prod(map(len, self.others))
-
-
-def different(members: Sequence[Member]) -> bool:
-    """Tell whether no two members are one document, or versions of one item."""
-    return len({member.item for member in members}) == len(members)
 
 
 def admitted(

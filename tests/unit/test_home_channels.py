@@ -56,7 +56,7 @@ def test_the_mean_of_a_column_crosses_a_number(engine: Engine, monkeypatch: pyte
     with engine.home.catalog.begin() as connection:
         path = engine.home.folder("events") / "rows.parquet"
         rows = [{"batch": 1, "join_s": 0.2}, {"batch": 2, "join_s": 0.4}]
-        assert tell_home(engine.home, connection, HOME_BATCHES, rows, now_micros(), path)
+        assert tell_home(connection, HOME_BATCHES, rows, now_micros(), path)
     monkeypatch.setattr("xscl.batches.walls.now_micros", lambda: now_micros() + 10_000_000)
     assert told(engine, "slow") == ["<result><seconds>0.3</seconds></result>"]
 
@@ -99,5 +99,5 @@ def test_what_strangers_wrote_is_made_sound(engine: Engine) -> None:
     engine.register("SELECT m FROM xscl.rejected[./message->m]", name="refused")
     with engine.home.catalog.begin() as connection:
         path = engine.home.folder("events") / "rows.parquet"
-        tell_home(engine.home, connection, HOME_REJECTED, [{"message": "a\x1b[31m<b>\x00"}], now_micros(), path)
+        tell_home(connection, HOME_REJECTED, [{"message": "a\x1b[31m<b>\x00"}], now_micros(), path)
     assert told(engine, "refused") == ["<result><message>a\ufffd[31m&lt;b&gt;\ufffd</message></result>"]

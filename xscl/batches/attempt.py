@@ -119,7 +119,7 @@ class Attempt:
     ) -> None:
         # Settings of channels may have changed since the batch began.
         with self.home.catalog.read() as connection:
-            clocks = channel_clocks(self.home, connection)
+            clocks = channel_clocks(connection)
         watermarks = next_watermarks(clocks, self.span.last, self.times.newest, published, self.span.beaten)
         self.changes.append(
             next_state(

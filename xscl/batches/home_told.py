@@ -27,4 +27,4 @@ def tell_batch(connection: Connection, batch: Attempt, report: BatchReport, now:
     folder = batch.home.folder("events")
     told = [(HOME_BATCHES, [{**row, "rejected": len(refused)}]), (HOME_REJECTED, refused)]
     for number, (channel, rows) in enumerate(told):
-        tell_home(batch.home, connection, channel, rows, now, folder / f"{batch.tag}-home{number}.parquet")
+        tell_home(connection, channel, rows, now, folder / f"{batch.tag}-home{number}.parquet")

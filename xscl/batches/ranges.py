@@ -166,7 +166,7 @@ def _next_batch(
             reach=REACH_SCHEMA.empty_table() if plan is None else planner.reach.table(plan.program, last),
             reaches={} if plan is None else dict(planner.reach.channels),
             state=held_state(home, connection),
-            clocks=channel_clocks(home, connection),
+            clocks=channel_clocks(connection),
             publishing=Publishing((), frozenset()) if published is None and busy and absences else published,
             waiting=waiting,
             sight_cuts=sight_cuts(connection, min([first, *map(place_of, replayed)]), last),

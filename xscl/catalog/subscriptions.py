@@ -95,7 +95,7 @@ def add_feed(
     outline = Outline(url, folder=folder_parts(folder), own={"channel": channel})
     with catalog.begin() as connection:
         url = checked_target(outline.url, allow_private=allow_private)
-        if not _subscribe(catalog, connection, url, outline, interval, "active", now, allow_private):
+        if not _subscribe(connection, url, outline, interval, "active", now, allow_private):
             raise CatalogError(
                 "XSCL_NAME_TAKEN", f"{url} is subscribed already", hint=f"change it with 'xscl feed set {url}'"
             )
@@ -134,7 +134,7 @@ def import_outlines(
                     {"channel": channel, **outline.own},
                     outline.other,
                 )
-                new = _subscribe(catalog, connection, url, listed, interval, status, now, allow_private)
+                new = _subscribe(connection, url, listed, interval, status, now, allow_private)
                 results.append((outline, "added" if new else "known", None))
             except XsclError as error:
                 results.append((outline, "refused", error))
@@ -142,7 +142,6 @@ def import_outlines(
 
 
 def _subscribe(
-    catalog: Catalog,
     connection: Connection,
     url: str,
     outline: Outline,
@@ -153,7 +152,7 @@ def _subscribe(
 ) -> bool:
     """Make a feed's row a subscription; False if it is one already."""
     channel = outline.own.get("channel", DEFAULT_CHANNEL)
-    _check_channel(catalog, connection, channel)
+    _check_channel(connection, channel)
     before = connection.execute(sa.select(FEEDS.c.number, FEEDS.c.status).where(FEEDS.c.url == url)).first()
     if before is not None and before.status is not None:
         return False
@@ -174,7 +173,7 @@ def _subscribe(
     return True
 
 
-def _check_channel(catalog: Catalog, connection: Connection, channel: str) -> None:
+def _check_channel(connection: Connection, channel: str) -> None:
     require_channel_name(channel)
     known = read_channels(connection).get(channel)
     if known is not None and known.kind != "xml":
@@ -235,7 +234,7 @@ def set_feed(
     with catalog.begin() as connection:
         (number,) = find_feeds(connection, [url])
         if channel is not None:
-            _check_channel(catalog, connection, channel)
+            _check_channel(connection, channel)
             values["channel"] = channel
         if status is not None:
             before = connection.scalar(sa.select(FEEDS.c.status).where(FEEDS.c.number == number))

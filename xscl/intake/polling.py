@@ -352,7 +352,7 @@ class _Pass:
             self.hosts.save(connection)
             # With a document, its transaction has told of the poll.
             bare = [_told_poll(one.feed, one.fetched, one.values) for one in decided if one.document is None]
-            tell_home(self.home, connection, HOME_POLLS, bare, self.clock.now(), told_file(self.home))
+            tell_home(connection, HOME_POLLS, bare, self.clock.now(), told_file(self.home))
             for one in decided:
                 if one.document is None:
                     update_feed(connection, one.feed.number, one.values)

@@ -224,7 +224,7 @@ class Chunk:
         add_late(connection, self.late)
         home = self.terms.home
         self.files += note_refusals(home, connection, self.rejected, self.now)
-        self.files += tell_home(home, connection, HOME_POLLS, self.polls, self.now, told_file(home))
+        self.files += tell_home(connection, HOME_POLLS, self.polls, self.now, told_file(home))
 
 
 @contextmanager
@@ -273,7 +273,7 @@ def note_refusals(home: Home, connection: Connection, problems: Sequence[Rejecte
     rows = [*map(_rejection, problems)]
     note_rejected(connection, rows, now)
     told = [{name: row.get(name) for name in HOME_CHANNELS[HOME_REJECTED]} for row in rows]
-    return tell_home(home, connection, HOME_REJECTED, told, now, told_file(home))
+    return tell_home(connection, HOME_REJECTED, told, now, told_file(home))
 
 
 def told_file(home: Home) -> Path:

@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -60,7 +59,6 @@ _FREE = 200
 """Names that are looked up together for queries without one."""
 
 Row = dict[str, object]
-T = TypeVar("T", int, str)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,6 @@ from xscl.catalog.home_channels import HOME_CHANNELS, is_told
 from xscl.catalog.intake_order import take_places
 from xscl.ingest.rows import cells_digest, row_cells
 from xscl.store.event_files import write_event_file
-from xscl.store.home import Home
 
 __all__ = ["tell_home"]
 
@@ -32,12 +31,11 @@ _MOST_CHARACTERS = 2_000
 
 
 def tell_home(
-    home: Home, connection: Connection, channel: str, rows: Sequence[Mapping[str, Scalar]], now: int, path: Path
+    connection: Connection, channel: str, rows: Sequence[Mapping[str, Scalar]], now: int, path: Path
 ) -> list[Path]:
     """Append rows to a channel of the home itself, in a transaction; return the files that were written.
 
     Args:
-        home: the home.
         connection: of the transaction.
         channel: one of ``HOME_CHANNELS``.
         rows: values by column; a column that is left out is NULL.

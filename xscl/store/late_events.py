@@ -100,7 +100,7 @@ def take_again(home: Home, choice: LateChoice) -> Taken:
     """
     catalog = home.catalog
     with catalog.begin() as connection:
-        _check(catalog, connection, choice)
+        _check(connection, choice)
         kept = dict(connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.kept_from)).all())
         chosen = []
         found: set[str] = set()
@@ -134,7 +134,7 @@ def take_again(home: Home, choice: LateChoice) -> Taken:
     return Taken(len(set(chosen)), place, before, gone)
 
 
-def _check(catalog: Catalog, connection: Connection, choice: LateChoice) -> None:
+def _check(connection: Connection, choice: LateChoice) -> None:
     if choice.channel is not None and choice.channel not in read_channels(connection):
         raise no_channel(connection, choice.channel)
 
@@ -143,7 +143,7 @@ def _found(catalog: Catalog, choice: LateChoice) -> Iterator[sa.Row[tuple[object
     """Rows of relation ``late``, a page at a time."""
     after = 0
     with catalog.read() as connection:
-        _check(catalog, connection, choice)
+        _check(connection, choice)
     while True:
         with catalog.read() as connection:
             page = list(_rows(connection, choice, after, _PAGE))

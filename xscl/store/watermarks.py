@@ -26,7 +26,6 @@ from xscl.catalog.queries import read_live_feeds, sources_by_channel
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import CHANNELS
-from xscl.store.home import Home
 from xscl.store.parquet import read_columns
 from xscl.templates.retention import EVER
 
@@ -94,7 +93,7 @@ class Watermarks:
     """Greatest event time of all processed events."""
 
 
-def channel_clocks(home: Home, connection: Connection) -> ChannelClocks:
+def channel_clocks(connection: Connection) -> ChannelClocks:
     """Read the clocks of the channels of a home."""
     rows = connection.execute(*_times()).all()
     feeds = read_live_feeds(connection)

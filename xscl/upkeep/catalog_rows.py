@@ -18,7 +18,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.batches import result_paths, trim_batches
-from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_facts
 from xscl.catalog.counters import add_to_total, put_total, total
 from xscl.catalog.groups import remove_groups, remove_variables
@@ -111,7 +110,7 @@ def sweep_queries(home: Home, planned: Callable[[], tuple[Collection[int], int]]
         remove_queries(connection, gone)
         put_total(connection, _KEPT, count - len(gone))
         remove_groups(connection, oldest)
-        _remove_variables(home.catalog, connection, *planned())
+        _remove_variables(connection, *planned())
         note_sweep(connection)
     return len(gone)
 
@@ -133,7 +132,7 @@ def _oldest_matches(folders: Iterable[list[str]], begins: Mapping[int, int]) -> 
     return oldest
 
 
-def _remove_variables(catalog: Catalog, connection: Connection, planned: Collection[int], newest: int) -> None:
+def _remove_variables(connection: Connection, planned: Collection[int], newest: int) -> None:
     """Remove variables that no query has: not ``planned``, and not of queries with greater numbers than ``newest``."""
     later = sa.select(QUERIES.c.text, QUERIES.c.namespaces).where(QUERIES.c.query > newest).limit(_MOST_LATER + 1)
     texts = connection.execute(later).all()

@@ -16,7 +16,6 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import XsclError
-from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_facts
 from xscl.catalog.groups import channels_json, create_rt, put_derived, replace_rt_rows, stored_rt, template_values
 from xscl.catalog.queries import mend_query
@@ -45,9 +44,9 @@ class Difference:
     """Function that mends it; None: the catalogue does not tell what was right."""
 
 
-def derived_differences(catalog: Catalog, connection: Connection, *, mends: bool = False) -> Iterator[Difference]:
+def derived_differences(connection: Connection, *, mends: bool = False) -> Iterator[Difference]:
     """Iterate over the rows that differ from what the texts of queries compile to; with ``mends``, mend each."""
-    walk = _Walk(catalog, connection)
+    walk = _Walk(connection)
     alive = QUERIES.c.docid_until == NEVER
     # Live queries come first: what they say of a group holds.
     for live in (True, False):
@@ -65,7 +64,7 @@ def derived_differences(catalog: Catalog, connection: Connection, *, mends: bool
 class _Walk:
     """Compares queries, one after the other, with the rows that the catalogue has for them."""
 
-    def __init__(self, catalog: Catalog, connection: Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._facts = read_facts(connection)
         self._preparers: dict[str, Preparer] = {}

@@ -116,7 +116,7 @@ def examine_home(home: Home, *, deep: bool = False) -> Health:
             return Health(free, runs, catalogue=fault)
         named = list(named_files(connection))
         removed = has_removed(connection)
-        derived = tuple(_differences(home, connection) if deep else derived_problems(connection))
+        derived = tuple(_differences(connection) if deep else derived_problems(connection))
         places, counts = tuple(_places(connection)), tuple(_counts(connection))
         counts += tuple(wrong_file_rows(connection, home.root)) if deep else ()
     # Matches with an event that is gone leave when files are merged, and are counted by their batches all the same.
@@ -290,8 +290,8 @@ def derived_problems(connection: Connection) -> Iterator[str]:
             yield f"{number:,} groups have no row in {table.name}"
 
 
-def _differences(home: Home, connection: Connection) -> Iterator[str]:
-    counted = Counter(each.text for each in derived_differences(home.catalog, connection))
+def _differences(connection: Connection) -> Iterator[str]:
+    counted = Counter(each.text for each in derived_differences(connection))
     return (f"{count:,} {text}" for text, count in counted.items())
 
 

@@ -132,7 +132,7 @@ def _refuse_strangers(home: Home, found: Health) -> None:
 
 def _repaired(home: Home, connection: Connection, found: Health) -> Iterator[Done]:
     yield from _put_places(connection, found.places)
-    yield from _put_derived(home.catalog, connection, found.derived)
+    yield from _put_derived(connection, found.derived)
     events = [each for each in found.damaged if each.file.kind == "events"]
     taken_in = [each for each in events if (each.file.first or 0) < PUBLISHED]
     made = [each for each in found.damaged if each not in taken_in and each.file.kind != "reach"]
@@ -166,10 +166,10 @@ def _put_places(connection: Connection, problems: Sequence[str]) -> Iterator[Don
     yield Done(f"the home goes on at place {following}, batches behind place {processed}")
 
 
-def _put_derived(catalog: Catalog, connection: Connection, problems: Sequence[str]) -> Iterator[Done]:
+def _put_derived(connection: Connection, problems: Sequence[str]) -> Iterator[Done]:
     if not problems:
         return
-    found = Counter((each.text, each.mend is None) for each in derived_differences(catalog, connection, mends=True))
+    found = Counter((each.text, each.mend is None) for each in derived_differences(connection, mends=True))
     if any(not lost for _, lost in found):
         yield Done("groups, instances, templates and variables are made again from the texts of queries")
     for (text, lost), count in found.items():

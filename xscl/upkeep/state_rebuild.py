@@ -60,7 +60,7 @@ def rebuild_state(home: Home, lost: Collection[str]) -> int:
         reach = REACH_SCHEMA.empty_table() if now is None else current.reach.table(now.program, last)
         written, rows = ([], 0) if plan is None else _walked(home, plan, events, batch, LackingRows(state, reach))
         with home.catalog.read() as connection:
-            watermarks = next_watermarks(channel_clocks(home, connection), last)
+            watermarks = next_watermarks(channel_clocks(connection), last)
         change = next_state(home, state, batch=batch, reach=reach, watermarks=watermarks, fresh=written)
         with home.catalog.begin() as connection:
             remove_state_files(connection, lost)

@@ -98,7 +98,7 @@ def changed(
 ) -> StateChange:
     """Return the state after a batch with these event times."""
     with home.catalog.read() as connection:
-        watermarks = next_watermarks(channel_clocks(home, connection), last, newest, published)
+        watermarks = next_watermarks(channel_clocks(connection), last, newest, published)
     return next_state(home, before, watermarks=watermarks, **options)
 
 

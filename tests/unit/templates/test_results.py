@@ -27,7 +27,6 @@ from xscl.templates.results import (
     ResultColumns,
     admitted,
     batch_of,
-    different,
     origin_of,
 )
 from xscl.templates.template import Group
@@ -56,13 +55,6 @@ def live(
 
 def within(seconds: int, order: int = 0) -> Bounds:
     return Bounds(-seconds * SECOND, seconds * SECOND, order)
-
-
-def test_versions_of_one_item_and_one_document_twice() -> None:
-    assert different([member(1, 0), member(2, 0), member(3, 0)])
-    assert not different([member(1, 0), member(2, 0), member(1, 0)])
-    assert not different([member(1, 0), member(2, 0, item=1)])
-    assert different([])
 
 
 def test_all_pairs_have_to_be_close() -> None:
