@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from xscl.engine import Engine
+    from xscl.store.home import Home
 
 # ``make test`` tries the same examples each time, ``make test-all`` others; a busy machine is no failure of either.
 settings.register_profile(
@@ -98,6 +99,16 @@ def spark() -> Iterator[SparkSession]:
     session = start_session(SessionOptions(conf={} if THOROUGH else _SESSION_CONF))
     yield session
     session.stop()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    """An empty home."""
+    from xscl.store.home import init_home
+
+    opened = init_home(tmp_path / "home")
+    yield opened
+    opened.catalog.close()
 
 
 @pytest.fixture

@@ -403,8 +403,14 @@ def _poll(engine: Engine, feeds: Mapping[str, bytes], number: int) -> None:
 # -- what it has come to ---------------------------------------------------------------------------------------
 
 
-def outcome(engine: Engine, run: Run) -> dict[str, list[Any]]:
-    """Everything that must not depend on where the run was ended."""
+def outcome_of(run: Run) -> dict[str, list[Any]]:
+    """Everything of a run that is at its end, and that must not depend on where it was ended before."""
+    with xscl.connect(home=run.folder / "home") as engine:
+        assert engine.run_once() == []
+        return _outcome(engine, run)
+
+
+def _outcome(engine: Engine, run: Run) -> dict[str, list[Any]]:
     run.consume(engine)
     matches = list(engine.matches())
     seen, cursor = run.consumed()

@@ -7,9 +7,9 @@ from random import Random
 
 import numpy as np
 from absences import S
-from oracle.absence import FOR_EVER, Intake, Terms
+from oracle.absence import FOR_EVER, Asked, Intake, Terms
 from oracle.evaluate import bindings_rows
-from oracle.steps import Asked, _nodes, stepped
+from oracle.steps import _nodes, stepped
 from step_queries import step_query, step_stream
 
 from xscl.batches.aggregate_answers import Frontier

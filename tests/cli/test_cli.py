@@ -10,15 +10,14 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from command_line import Ran, exit_code
 
 from xscl.base.settings import Settings
 from xscl.base.types import Event
-from xscl.cli.app import main
 from xscl.engine import connect
 
 if TYPE_CHECKING:
@@ -37,13 +36,6 @@ nonsense
 FOLLOWS = "S//book->x1[./author->x2] FOLLOWED BY {x2=x5, 7 days} S//blog->x4[./author->x5]"
 
 
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-
 Run = Callable[..., Ran]
 
 
@@ -53,12 +45,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.setenv("XSCL_HOME", str(tmp_path / "home"))
 
     def run_(*arguments: str) -> Ran:
-        monkeypatch.setattr("sys.argv", ["xscl", *arguments])
-        code = 0
-        try:
-            main()
-        except SystemExit as stopped:
-            code = stopped.code if isinstance(stopped.code, int) else 0
+        code = exit_code(monkeypatch, *arguments)
         printed = capsys.readouterr()
         return Ran(code, printed.out, printed.err)
 

@@ -13,15 +13,10 @@ from xscl.base.errors import CatalogError, EngineError
 from xscl.cli.app import app
 from xscl.intake.intake import Intake
 from xscl.registry.registry import Registry
-from xscl.store.home import Home, init_home, open_home
+from xscl.store.home import Home, open_home
 
 from xscl.base.types import Event  # isort: skip
 from xscl.upkeep.health import examine_home
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return init_home(tmp_path / "home")
 
 
 def run(home: Home, *words: str, given: str | None = None) -> Result:

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from command_line import exit_code
 from stored_by_hand import store
 
 from xscl.base.types import Event
-from xscl.cli.app import main
 from xscl.intake.intake import Intake
 from xscl.registry.registry import Registry
 from xscl.store.home import Home, init_home
@@ -40,13 +40,8 @@ def run(home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     monkeypatch.setenv("TERM", "dumb")
 
     def run_(*arguments: str, person: bool = False, code: int = 0) -> SimpleNamespace:
-        monkeypatch.setattr("sys.argv", ["xscl", *arguments])
         monkeypatch.setattr(sys.stdout, "isatty", lambda: person)
-        ended = 0
-        try:
-            main()
-        except SystemExit as stopped:
-            ended = stopped.code if isinstance(stopped.code, int) else 0
+        ended = exit_code(monkeypatch, *arguments)
         printed = capsys.readouterr()
         assert ended == code, printed.err
         return SimpleNamespace(out=printed.out, err=printed.err, lines=printed.out.splitlines())

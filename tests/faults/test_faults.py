@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crashes import Run, differences, outcome, workload
+from crashes import Run, differences, outcome_of, workload
 from waiting import wait_for
 
 import xscl
@@ -38,12 +38,6 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]
     run = Run(tmp_path_factory.mktemp("steady"), ROUNDS)
     run.play()
     return outcome_of(run)
-
-
-def outcome_of(run: Run) -> dict[str, list[object]]:
-    with xscl.connect(home=run.folder / "home") as engine:
-        assert engine.run_once() == []
-        return outcome(engine, run)
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from budget import examples
+from command_line import Ran, exit_code
 from feed_server import FeedServer, reply, rss, serving
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -27,7 +27,6 @@ from xscl.catalog.subscriptions import (
     parse_interval,
     set_feed,
 )
-from xscl.cli.app import main
 from xscl.engine import connect
 from xscl.ingest.opml import Outline, read_opml, write_opml
 from xscl.ingest.sources import read_paths
@@ -36,11 +35,6 @@ from xscl.store.home import Home, init_home
 
 NOW = 1_780_000_000_000_000
 A = "http://a.example/feed"
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return init_home(tmp_path / "home")
 
 
 def urls(home: Home, status: str | None = None) -> list[object]:
@@ -195,13 +189,6 @@ def test_feeds_met_in_files_are_listed_too(home: Home, tmp_path: Path) -> None:
 # -- commands ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Ran:
-    code: int
-    out: str
-    err: str
-
-
 Run = Callable[..., Ran]
 
 
@@ -213,12 +200,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     monkeypatch.delenv("XSCL_ALLOW_PRIVATE", raising=False)
 
     def run_(*arguments: str) -> Ran:
-        monkeypatch.setattr("sys.argv", ["xscl", *arguments])
-        code = 0
-        try:
-            main()
-        except SystemExit as stopped:
-            code = stopped.code if isinstance(stopped.code, int) else 0
+        code = exit_code(monkeypatch, *arguments)
         sys.stdout.flush()
         printed = capfd.readouterr()
         return Ran(code, printed.out, printed.err)

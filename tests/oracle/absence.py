@@ -28,6 +28,15 @@ FOR_EVER = 1 << 60
 
 
 @dataclass(frozen=True)
+class Asked:
+    """A query, registered at a place and dropped at another."""
+
+    query: ast.Query
+    since: int = -1
+    until: int = FOR_EVER + 1
+
+
+@dataclass(frozen=True)
 class Forbidden:
     """A document that must not be there."""
 

@@ -9,22 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from oracle.absence import FOR_EVER, Intake
-from oracle.evaluate import FUNCTIONS, NO_COLUMNS, Columns, Doc, bindings_rows, number
+from oracle.absence import FOR_EVER, Asked, Intake
+from oracle.evaluate import FUNCTIONS, NO_COLUMNS, Columns, Doc, bindings_rows, number, operand_names
 from oracle.nodes import parse
 
 from xscl.language import ast
 
 Value = str | Fraction | None
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A query with windows, registered at a place and dropped at another."""
-
-    query: ast.Query
-    since: int = -1
-    until: int = FOR_EVER + 1
 
 
 @dataclass(frozen=True)
@@ -74,7 +65,7 @@ def _matches(query: ast.Query, events: dict[Doc, int], numeric: Columns, texts: 
         *query.aggregate.per,
         *(m.operand for m in query.measures if m.function != "value" and m.operand),
     ]
-    names = sorted({name for operand in operands for name in _names(operand)})
+    names = sorted({name for operand in operands for name in operand_names(operand)})
     seen = set()
     for row in bindings_rows(ast.Query(query.source), list(events), numeric=numeric, texts=texts):
         nodes = tuple(row.nodes[name] for name in names)
@@ -173,13 +164,6 @@ def _place(intake: Intake, channels: set[str], time: int) -> int | None:
 
 
 # -- values --------------------------------------------------------------------------------------------------------
-
-
-def _names(operand: ast.Operand) -> Iterator[str]:
-    while isinstance(operand, ast.FunctionOperand):
-        operand = operand.operand
-    if isinstance(operand, ast.Linear) and operand.path is not None:
-        yield operand.path.name
 
 
 def _of_match(operand: ast.Operand, match: _Match) -> Value:

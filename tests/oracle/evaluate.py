@@ -334,6 +334,12 @@ def _path(operand: ast.Operand) -> ast.VarPath | None:
     return operand.path if isinstance(operand, ast.Linear) else None
 
 
+def operand_names(operand: ast.Operand | None) -> list[str]:
+    """The name of the operand's variable, if it has one."""
+    path = None if operand is None else _path(operand)
+    return [] if path is None else [path.name]
+
+
 @dataclass(frozen=True)
 class World:
     """What does not change while one query is answered."""

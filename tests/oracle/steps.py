@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from oracle.absence import FOR_EVER, Intake
+from oracle.absence import FOR_EVER, Asked, Intake
 from oracle.evaluate import (
     COMPARE,
     NO_COLUMNS,
@@ -23,6 +23,7 @@ from oracle.evaluate import (
     applied,
     bindings_rows,
     compare_values,
+    operand_names,
     selected_variables,
     variables_of,
 )
@@ -30,15 +31,6 @@ from oracle.nodes import NAMESPACES, Node, parse
 from oracle.texts import number
 
 from xscl.language import ast
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A query with steps, registered at a place and dropped at another."""
-
-    query: ast.Query
-    since: int = -1
-    until: int = FOR_EVER + 1
 
 
 @dataclass(frozen=True)
@@ -309,7 +301,7 @@ class _Steps:
             if measure.function in ("last", "value"):
                 continue
             known = left.env.keys() | left.taken.keys()
-            if set(_names(measure.operand)) <= mine and set(_names(measure.first)) <= known:
+            if set(operand_names(measure.operand)) <= mine and set(operand_names(measure.first)) <= known:
                 inside[text] = self.measure(measure, behind)
         return _Binding(
             (*left.docs, *last.docs),
@@ -410,7 +402,7 @@ class _Steps:
             return self.last(measure, scope)
         mine = scope.step is not None and (
             measure.operand is None
-            or set(_names(measure.operand)) <= {v for b in ast.blocks(scope.step.right) for v in variables_of(b)}
+            or set(operand_names(measure.operand)) <= {v for b in ast.blocks(scope.step.right) for v in variables_of(b)}
         )
         return self.measure(measure, scope) if mine else scope.taken[name]
 
@@ -418,7 +410,7 @@ class _Steps:
         assert scope.step is not None and scope.run is not None and measure.first is not None
         if not scope.run.taken:
             return self.value(measure.first, scope.left)
-        (name,) = _names(measure.operand)
+        (name,) = operand_names(measure.operand)
         if name in {each.name for each in scope.step.accumulators}:
             return scope.run.kept[name]
         before = scope.run.taken[-1]
@@ -479,13 +471,6 @@ def _nodes(xml: str) -> dict[int, Node]:
         found[node.id] = node
         found.update((each.id, each) for each in node.attributes)
     return found
-
-
-def _names(operand: ast.Operand | None) -> Iterator[str]:
-    while isinstance(operand, ast.FunctionOperand):
-        operand = operand.operand
-    if isinstance(operand, ast.Linear) and operand.path is not None:
-        yield operand.path.name
 
 
 def _number(value: Value) -> Fraction | None:

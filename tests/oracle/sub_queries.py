@@ -12,13 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from lxml import etree
-from oracle.absence import FOR_EVER, Fed, Forbidden, Intake, Question, decided_rows
-from oracle.aggregates import Asked as AskedWindows
+from oracle.absence import FOR_EVER, Asked, Fed, Forbidden, Intake, Question, decided_rows
 from oracle.aggregates import told
 from oracle.evaluate import Columns, Doc, Row, bindings_rows, selected_variables
 from oracle.nodes import parse
 from oracle.publish import output
-from oracle.steps import Asked as AskedSteps
 from oracle.steps import stepped
 
 from xscl.language import ast
@@ -92,12 +90,12 @@ def _blocks(query: ast.Query) -> Iterable[ast.Block]:
 def _answers(query: ast.Query, seen: _Seen, since: int, until: int) -> Iterator[Answered]:
     intake = seen.intake
     if query.aggregate is not None:
-        for window in told(AskedWindows(query, since, until), intake, **seen.columns):
+        for window in told(Asked(query, since, until), intake, **seen.columns):
             yield Answered(window.values, _row(window.values), window.ts, window.ts, window.place)
     elif query.steps is not None:
         found: dict[object, Answered] = {}
         # Conditions of steps compare texts for equality, and numbers in all else.
-        for step in stepped(AskedSteps(query, since, until), intake, numeric=seen.columns["numeric"]):
+        for step in stepped(Asked(query, since, until), intake, numeric=seen.columns["numeric"]):
             one = Answered(step.values, _row(step.values), step.start, step.ts, step.place)
             key = step.answer, step.values
             found[key] = min(found.get(key, one), one, key=lambda each: each.place)

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from absences import S, add_channels, record
 from budget import examples
-from oracle.absence import Beat, Intake, Terms
-from oracle.aggregates import Asked, Told, told
+from oracle.absence import Asked, Intake
+from oracle.aggregates import Told, told
 from oracle.evaluate import Doc
+from played_homes import PlayedHome
 
-import xscl
-from xscl.base.settings import Settings
 from xscl.language import ast
 from xscl.language.format import format_query
-from xscl.language.parser import parse_query
 
 _Row = tuple[int, tuple[tuple[str, str], ...]]
 
@@ -79,63 +75,29 @@ def text_of(choose: random.Random) -> str:
     return f"SELECT {select} FROM {choose.choice(SOURCES)} {end}"
 
 
-class Home:
-    """A home and the same for the oracle, item by item."""
+class Home(PlayedHome):
+    """A home with windows over documents of two channels."""
 
-    def __init__(self, folder: Path, choose: random.Random) -> None:
-        self.choose = choose
-        self.terms = {
-            name: Terms(choose.choice([0, 2 * S, 6 * S]), choose.choice([None, "one"]), choose.choice([None, 6 * S]))
-            for name in "AB"
-        }
-        self.engine = xscl.connect(home=folder, settings=Settings(where="driver"))
-        add_channels(self.engine, self.terms)
-        self.texts = [text_of(choose) for _ in range(2)]
-        self.events: dict[Doc, int] = {}
-        self.beats: dict[int, Beat] = {}
-        self.asked: dict[str, Asked] = {}
-        self.live: list[str] = []
-        self.place = 0
+    chance_of_another, chance_of_a_drop, most_queries = 0.08, 0.02, 5
 
-    def register(self) -> None:
-        name, text = f"q{len(self.asked)}", self.choose.choice(self.texts)
-        self.engine.register(text, name=name)
-        self.place += 1
-        self.asked[name] = Asked(parse_query(text), self.place)
-        self.live.append(name)
+    def some_texts(self) -> list[str]:
+        return [text_of(self.choose) for _ in range(2)]
 
-    def drop(self) -> None:
-        name = self.live.pop(self.choose.randrange(len(self.live)))
-        self.engine.drop(name)
-        self.place += 1
-        self.asked[name] = replace(self.asked[name], until=self.place)
+    def channel(self) -> str:
+        return self.choose.choice("AAB")
 
-    def take(self, number: int) -> None:
+    def document(self, channel: str, id_: str, ts: int) -> Doc:
         choose = self.choose
-        channel, ts = choose.choice("AAB"), (number // 2 + choose.choice([0, 0, 0, 1, -1, -3, -5])) * S
-        self.place += 1
-        if choose.random() < 0.1:
-            self.beats[self.place] = Beat(channel, ts - 2 * S)
-            assert not self.engine.ingest([record(self.beats[self.place])]).rejected
-            return
         keys = "".join(f"<k>{choose.choice('aAbB')}</k>" for _ in range(choose.choice([1, 1, 1, 2])))
         value = choose.choice(["1", "2", "2.5", "-0.1", "x", "3"])
-        doc = Doc(channel, f"e{number}", ts, f"<e>{keys}<v>{value}</v></e>")
-        self.events[doc] = self.place
-        assert self.engine.ingest([record(doc)]).taken == 1
+        return Doc(channel, id_, ts, f"<e>{keys}<v>{value}</v></e>")
 
-    def compare(self) -> int:
-        """Compare all that each query tells."""
-        self.engine.run_once()
-        intake = Intake(self.events, self.beats, self.terms)
-        count = 0
-        for name, asked in self.asked.items():
-            expected = Counter(_row(each) for each in told(asked, intake))
-            listed = [(match.ts, tuple(match.values.items())) for match in self.engine.matches(name)]
-            assert Counter(listed) == expected, (name, format_query(asked.query))
-            self.compare_current(name, asked, expected, intake)
-            count += len(listed)
-        return count
+    def compared(self, name: str, asked: Asked, intake: Intake) -> int:
+        expected = Counter(_row(each) for each in told(asked, intake))
+        listed = [(match.ts, tuple(match.values.items())) for match in self.engine.matches(name)]
+        assert Counter(listed) == expected, (name, format_query(asked.query))
+        self.compare_current(name, asked, expected, intake)
+        return len(listed)
 
     def compare_current(self, name: str, asked: Asked, told_: Counter[_Row], intake: Intake) -> None:
         """Compare the newest answers of groups, and of windows with EVERY the answers of the last one."""
@@ -161,24 +123,9 @@ def _row(each: Told) -> _Row:
     return each.ts, each.values
 
 
-def play(folder: Path, seed: int, items: int = 30) -> int:
+def play(folder: Path, seed: int) -> int:
     """Play one random stream; return the number of answers."""
-    choose = random.Random(seed)
-    home = Home(folder, choose)
-    with home.engine:
-        home.register()
-        often = choose.choice([0.05, 0.2, 1])
-        for number in range(items):
-            chance = choose.random()
-            if chance < 0.08 and len(home.asked) < 5:
-                home.register()
-            elif chance < 0.1 and home.live:
-                home.drop()
-            else:
-                home.take(number)
-            if choose.random() < often:
-                home.compare()
-        return home.compare()
+    return Home(folder, random.Random(seed)).play()
 
 
 @pytest.mark.parametrize("part", range(2))

@@ -6,21 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from crashes import Run, crashed, differences, killed, outcome, workload
+from crashes import Run, crashed, differences, killed, outcome_of, workload
 
-import xscl
 from xscl.base.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SEED, ROUNDS = 1, 5
-
-
-def outcome_of(run: Run) -> dict[str, list[object]]:
-    with xscl.connect(home=run.folder / "home") as engine:
-        assert engine.run_once() == []
-        return outcome(engine, run)
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from stored_by_hand import store
@@ -15,19 +13,12 @@ from xscl.base.errors import CatalogError
 from xscl.base.types import Event, MatchEvent
 from xscl.intake.intake import Intake
 from xscl.registry.registry import Registry
-from xscl.store.home import Home, init_home
+from xscl.store.home import Home
 from xscl.store.results import match_id
 
 S = 1_000_000
 TEXT = "S//a->r[./b->x] FOLLOWED BY {x = y, 1 h} T/c/@k->y"
 A, C = "<z><a>1<b>v</b></a></z>", "<c k='v'/>"
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    opened = init_home(tmp_path / "home")
-    yield opened
-    opened.catalog.close()
 
 
 @pytest.fixture

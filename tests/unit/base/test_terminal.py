@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from command_line import exit_code
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +22,6 @@ import xscl
 from xscl.base import terminal
 from xscl.base.errors import MalformedDocumentError, QueryError, SourceError, Span
 from xscl.base.shown import dotted, for_terminal, json_escaped, masked, shortened
-from xscl.cli.app import main
 from xscl.cli.printing import Format, print_rows
 
 ROOT = Path(xscl.__file__).resolve().parent
@@ -248,12 +248,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)
 
     def run_(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["xscl", *arguments])
-        code = 0
         try:
-            main()
-        except SystemExit as stopped:
-            code = stopped.code if isinstance(stopped.code, int) else 0
+            code = exit_code(monkeypatch, *arguments)
         except Exception as error:
             code = 1
             sys.excepthook(type(error), error, error.__traceback__)

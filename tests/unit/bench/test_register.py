@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import exit_code
 
 from xscl.base.errors import EngineError
 from xscl.bench import register
 from xscl.bench.bench import Options, run_bench
 from xscl.bench.benches import BENCHES
 from xscl.bench.register import catalog_digest
-from xscl.cli.app import main
 from xscl.registry.registry import Registry
 from xscl.store.home import init_home
 
@@ -68,15 +68,6 @@ def test_a_refused_query_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "XSCL_NAME_TAKEN" in str(caught.value)
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr("sys.argv", ["xscl", *arguments])
-    try:
-        main()
-    except SystemExit as stopped:
-        return stopped.code if isinstance(stopped.code, int) else 0
-    return 0
-
-
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is measured in processes of its own is done here (``test_figures`` starts them)."""
@@ -94,7 +85,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     without_spark = {name: BENCHES[name] for name in ("register", "stage1")}
     monkeypatch.setattr("xscl.bench.benches.BENCHES", without_spark)
     sizes = ("--quick", "--queries", "8", "--items", "4")
-    assert run(monkeypatch, "bench", "all", *sizes, "--json", "--out", str(out)) == 0
+    assert exit_code(monkeypatch, "bench", "all", *sizes, "--json", "--out", str(out)) == 0
     printed = capsys.readouterr()
     told = json.loads(printed.out)
     assert set(told) == {"register", "stage1"}
@@ -110,7 +101,7 @@ def test_variants_that_differ_are_a_failure(
 ) -> None:
     digests = iter("abcdefgh")
     monkeypatch.setattr("xscl.bench.register.catalog_digest", lambda catalog: next(digests))
-    assert run(monkeypatch, "-q", "bench", "register", "--quick", "--queries", "10", "--json") == 1
+    assert exit_code(monkeypatch, "-q", "bench", "register", "--quick", "--queries", "10", "--json") == 1
     printed = capsys.readouterr()
     assert json.loads(printed.out)["digest_equal"] is False
     assert "different results" in printed.err
@@ -127,5 +118,5 @@ def test_variants_that_differ_are_a_failure(
 def test_wrong_arguments(
     arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, "bench", *arguments) == 2
+    assert exit_code(monkeypatch, "bench", *arguments) == 2
     assert message in " ".join(capsys.readouterr().err.split())

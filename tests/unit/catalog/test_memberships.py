@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from budget import examples
 from oracle.streams import Copy, Stream, events
+from stored_events import stored_events
 from strategies import Dice
 
 from xscl.answers.channel_listing import channel_rows
-from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.errors import CatalogError
 from xscl.base.types import Event
 from xscl.catalog.channels import read_channels, read_facts, read_streams
 from xscl.catalog.groups import read_rt_rows, read_templates
 from xscl.catalog.memberships import member_names
-from xscl.catalog.tables import EVENT_IDS, GROUPS, INTAKE_FILES, LATE, MEMBERSHIPS, QUERIES
+from xscl.catalog.tables import EVENT_IDS, GROUPS, LATE, MEMBERSHIPS, QUERIES
 from xscl.ingest.records import RowOptions, RowTable
 from xscl.intake.intake import Intake, IntakeReport
 from xscl.registry.channels import add_channel, drop_channel, set_channel
@@ -32,13 +30,6 @@ from xscl.registry.registry import Registry
 from xscl.store.home import Home, init_home
 
 S = 1_000_000
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    opened = init_home(tmp_path / "home")
-    yield opened
-    opened.catalog.close()
 
 
 def make(home: Home, **sources: str | None) -> None:
@@ -55,18 +46,11 @@ def item(stream: str, id_: str = "g", ts: int = 1, xml: str = "<item/>", feed: s
     return Event(stream, id_, ts, xml=xml, feed=feed)
 
 
-def rows(home: Home) -> list[dict[str, object]]:
-    """What lies in files, in intake order."""
-    paths = home.paths([str(row["path"]) for row in home.catalog.rows(INTAKE_FILES)])
-    tables = [pq.read_table(path, schema=EVENT_SCHEMA) for path in paths]
-    return sorted(pa.concat_tables(tables).to_pylist(), key=lambda row: row["docid"]) if tables else []
-
-
 def members(home: Home) -> list[tuple[object, list[str], bool]]:
     """(id, names of the streams, whole) of every row."""
     with home.catalog.read() as connection:
         told = {(number, channel): (names, whole) for number, channel, _, names, whole in member_names(connection)}
-    return [(row["id"], *told.get((row["membership"], row["channel"]), ([], True))) for row in rows(home)]
+    return [(row["id"], *told.get((row["membership"], row["channel"]), ([], True))) for row in stored_events(home)]
 
 
 def refusal(call: object, *args: object, **more: object) -> str:
@@ -184,7 +168,11 @@ def test_an_event_of_a_stream_is_of_its_channel(home: Home) -> None:
     make(home, a=None)
     report = take(home, item("a"), item("items", "h"), item("a.raw", "e", xml="<entry/>"))
     assert report.taken == 3
-    assert [(row["channel"], row["id"]) for row in rows(home)] == [("items", "g"), ("items", "h"), ("items.raw", "e")]
+    assert [(row["channel"], row["id"]) for row in stored_events(home)] == [
+        ("items", "g"),
+        ("items", "h"),
+        ("items.raw", "e"),
+    ]
     assert members(home) == [("g", ["a"], True), ("h", [], True), ("e", ["a.raw"], True)]
     assert [(row["channel"], row["events"]) for row in channel_rows(home.catalog)] == [
         ("items", 2),
@@ -216,7 +204,7 @@ def test_g_rum_items_of_sources_that_are_not_declared_equal_stay_two(home: Home)
 def test_different_content_stays_two(home: Home) -> None:
     make(home, a="wire", b="wire")
     assert take(home, item("a"), item("b", xml="<other/>")).taken == 2
-    assert [row["item"] for row in rows(home)] == [row["docid"] for row in rows(home)]
+    assert [row["item"] for row in stored_events(home)] == [row["docid"] for row in stored_events(home)]
 
 
 def test_a_copy_that_comes_later_has_a_row_of_its_own(home: Home) -> None:
@@ -225,7 +213,7 @@ def test_a_copy_that_comes_later_has_a_row_of_its_own(home: Home) -> None:
     report = take(home, item("b"), item("c"))
     assert (report.taken, report.shared) == (0, 2)
     assert members(home) == [("g", ["a"], True), ("g", ["b", "c"], False)]
-    first, copy = rows(home)
+    first, copy = stored_events(home)
     assert copy["item"] == first["docid"] and copy["content"] == first["content"]
     assert [row["events"] for row in channel_rows(home.catalog)] == [1, 1, 1, 1]
     assert take(home, item("a"), item("b"), item("c")).duplicates == 3
@@ -236,11 +224,11 @@ def test_versions_of_a_shared_item_are_shared(home: Home) -> None:
     first, second = (item(name, xml="<item>2</item>", feed=f"f{name}") for name in "ab")
     take(home, item("a", feed="fa"), item("b", feed="fb"), first, second)
     assert members(home) == [("g", ["a", "b"], True), ("g#2", ["a", "b"], True)]
-    assert len({row["item"] for row in rows(home)}) == 1
+    assert len({row["item"] for row in stored_events(home)}) == 1
     # One that b has alone is a version of the same item.
     take(home, item("b", xml="<item>3</item>", feed="fb"))
     assert members(home)[2] == ("g (fb)#3", ["b"], True)
-    assert len({row["item"] for row in rows(home)}) == 1
+    assert len({row["item"] for row in stored_events(home)}) == 1
 
 
 def test_one_feed_in_two_streams_of_one_source(home: Home) -> None:
@@ -256,7 +244,7 @@ def test_equal_items_of_two_feeds_keep_what_names_their_feeds(home: Home) -> Non
     copies = [replace(item(name, xml=f"<item>{name}</item>", feed=f"f{name}"), digest="entry") for name in "ab"]
     assert (take(home, *copies).shared, take(home, *copies).duplicates) == (1, 2)
     assert members(home) == [("g", ["a"], True), ("g", ["b"], False)]
-    assert [row["content"] for row in rows(home)] == ["<item>a</item>", "<item>b</item>"]
+    assert [row["content"] for row in stored_events(home)] == ["<item>a</item>", "<item>b</item>"]
 
 
 def test_an_id_with_other_content_is_refused_within_a_stream(home: Home) -> None:
@@ -264,7 +252,7 @@ def test_an_id_with_other_content_is_refused_within_a_stream(home: Home) -> None
     report = take(home, item("a"), item("b", xml="<x/>"), item("b", xml="<y/>"), item("items", xml="<z/>"))
     assert (report.taken, report.rejected) == (3, 1)
     assert [problem.condition for problem in report.problems] == ["XSCL_EVENT_ID_REUSED"]
-    assert [row["id"] for row in rows(home)] == ["g", "g (b)", "g (items)"]
+    assert [row["id"] for row in stored_events(home)] == ["g", "g (b)", "g (items)"]
 
 
 def test_rows_of_streams(home: Home) -> None:
@@ -313,7 +301,7 @@ def test_a_copy_is_late_at_its_own_place(home: Home) -> None:
     make(home, a="wire", b="wire", c="wire")
     take(home, item("a"), item("b"), item("items", "h", ts=9), item("c"))
     assert members(home) == [("g", ["a", "b"], True), ("h", [], True), ("g", ["c"], False)]
-    assert [row["late"] for row in rows(home)] == [False, False, True]
+    assert [row["late"] for row in stored_events(home)] == [False, False, True]
     assert [row["id"] for row in home.catalog.rows(LATE)] == ["g"]
 
 
@@ -333,7 +321,7 @@ def test_memberships_are_few(home: Home) -> None:
         ([1, 2], True),
         ([2], False),
     ]
-    assert len(rows(home)) == 50 and len(home.catalog.rows(EVENT_IDS)) == 100
+    assert len(stored_events(home)) == 50 and len(home.catalog.rows(EVENT_IDS)) == 100
 
 
 def random_copies(choose: Dice, feeds: bool) -> list[Copy]:
@@ -371,14 +359,14 @@ def test_copies_in_any_chunks_are_the_events_of_the_oracle(seed: int, tmp_path: 
         for id_, names, _ in members(home):
             had.update((id_, name) for name in names)
         assert set(had.values()) <= {1}, "a stream has an event once"
-        whole = [(id_, row) for (id_, _, whole), row in zip(members(home), rows(home), strict=True) if whole]
+        whole = [(id_, row) for (id_, _, whole), row in zip(members(home), stored_events(home), strict=True) if whole]
         assert [(id_, row["ts"], row["content"]) for id_, row in whole] == [
             (e.id, e.ts * S, f"<item>{e.content}</item>") for e in expected
         ]
         assert set(had) == {(e.id, name) for e in expected for name in e.by if name is not None}
         of_item = {row["docid"]: e.number for (_, row), e in zip(whole, expected, strict=True)}
         assert [of_item[row["item"]] for _, row in whole] == [e.item for e in expected]
-        assert all(row["item"] == dict(whole)[row["id"]]["item"] for row in rows(home))
+        assert all(row["item"] == dict(whole)[row["id"]]["item"] for row in stored_events(home))
         seen.append(had)
         home.catalog.close()
     assert seen[0] == seen[-1]

@@ -19,14 +19,7 @@ from xscl.ingest.reading import Reading
 from xscl.ingest.sql_tables import key_position, position_key, read_sql_table, shown_url
 from xscl.intake.inputs import take_sql_table
 from xscl.intake.intake import Intake, IntakeReport
-from xscl.store.home import Home, init_home
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    opened = init_home(tmp_path / "home")
-    yield opened
-    opened.catalog.close()
+from xscl.store.home import Home
 
 
 @pytest.fixture

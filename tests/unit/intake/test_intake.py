@@ -5,13 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from stored_events import stored_events
 
-from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.safe_xml import Limits
 from xscl.base.types import Event
 from xscl.base.values import digest_text
@@ -22,16 +19,9 @@ from xscl.ingest.records import Drop, Flush, Register, Rejected
 from xscl.intake.intake import Intake, IntakeReport
 from xscl.registry.channels import add_channel, set_channel
 from xscl.store.event_files import event_document
-from xscl.store.home import Home, init_home
+from xscl.store.home import Home
 
 S = 1_000_000
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    opened = init_home(tmp_path / "home")
-    yield opened
-    opened.catalog.close()
 
 
 def intake(home: Home, *times: int) -> Intake:
@@ -40,15 +30,8 @@ def intake(home: Home, *times: int) -> Intake:
     return Intake(home, now=lambda: next(ticks))
 
 
-def events(home: Home) -> list[dict[str, object]]:
-    """Everything taken in, in intake order."""
-    paths = home.paths([str(row["path"]) for row in home.catalog.rows(INTAKE_FILES)])
-    tables = [pq.read_table(path, schema=EVENT_SCHEMA) for path in paths]
-    return sorted(pa.concat_tables(tables).to_pylist(), key=lambda row: row["docid"]) if tables else []
-
-
 def column(home: Home, name: str) -> list[object]:
-    return [row[name] for row in events(home)]
+    return [row[name] for row in stored_events(home)]
 
 
 def take(home: Home, *items: Event) -> IntakeReport:
@@ -83,7 +66,7 @@ def test_ids_of_documents_without_one(home: Home) -> None:
 def test_the_same_content_adds_nothing(home: Home) -> None:
     assert take(home, doc(), doc()).duplicates == 1
     assert take(home, doc(), doc("e"), doc(channel="T")).taken == 2
-    assert [(row["channel"], row["id"]) for row in events(home)] == [("S", "d"), ("S", "e"), ("T", "d")]
+    assert [(row["channel"], row["id"]) for row in stored_events(home)] == [("S", "d"), ("S", "e"), ("T", "d")]
 
 
 def test_an_id_of_other_content(home: Home) -> None:
@@ -98,7 +81,7 @@ def test_versions_of_feed_items(home: Home) -> None:
     report = take(home, item("g"), item("g", "<b/>"), item("g"), item("h"), item("g", "<c/>"))
     assert (report.taken, report.versions, report.duplicates) == (4, 2, 1)
     take(home, item("g", "<d/>"), item("g", "<b/>"))
-    found = [(row["id"], row["version"], row["item"]) for row in events(home)]
+    found = [(row["id"], row["version"], row["item"]) for row in stored_events(home)]
     first = found[0][2]
     assert found == [
         ("g", 1, first),
@@ -118,7 +101,7 @@ def test_a_digest_given_with_an_item_tells_versions(home: Home) -> None:
 def test_one_guid_in_two_feeds_is_two_items(home: Home) -> None:
     report = take(home, item("g"), item("g", feed="h"), item("g", "<b/>", feed="h"), item("g", feed="h"))
     assert (report.taken, report.versions, report.duplicates) == (3, 1, 1)
-    found = events(home)
+    found = stored_events(home)
     assert [row["id"] for row in found] == ["g", "g (h)", "g (h)#2"]
     assert found[0]["item"] != found[1]["item"] == found[2]["item"]
     take(home, item("g", "<c/>"), item("g", "<c/>", feed="h"))
@@ -138,7 +121,7 @@ def test_a_guid_that_looks_like_a_version(home: Home, taken: str) -> None:
     take(home, item(taken, "<x/>"))
     report = take(home, item("before"), item("g"), item("g", "<b/>"), item("g", feed="h"), item("after"))
     assert report.taken + report.rejected == 5
-    assert len(set(column(home, "id"))) == len(events(home)) == report.taken + 1
+    assert len(set(column(home, "id"))) == len(stored_events(home)) == report.taken + 1
 
 
 @pytest.mark.parametrize("bad", [doc("\ud800"), doc("\ud800", xml="<a"), doc("d", xml="<a", source="\udcff")])
@@ -190,7 +173,7 @@ def late(home: Home, *items: Event) -> list[str]:
     report = take(home, *items)
     found = [str(row["id"]) for row in home.catalog.rows(LATE)[before:]]
     assert report.late == len(found)
-    assert [row["id"] for row in events(home) if row["late"]] == [row["id"] for row in home.catalog.rows(LATE)]
+    assert [row["id"] for row in stored_events(home) if row["late"]] == [row["id"] for row in home.catalog.rows(LATE)]
     return found
 
 
@@ -400,7 +383,7 @@ def test_contents_are_written_again(home: Home) -> None:
 
 def test_everything_else_of_an_event(home: Home) -> None:
     take(home, doc())
-    (found,) = events(home)
+    (found,) = stored_events(home)
     assert (found["version"], found["item"], found["late"], found["membership"]) == (1, found["docid"], False, 0)
     (file,) = home.catalog.rows(INTAKE_FILES)
     assert (file["first"], file["last"], file["rows"]) == (found["docid"], found["docid"], 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,13 +28,6 @@ S = 1_000_000
 DAY = 86_400 * S
 JUNE = 1_780_272_000 * S  # 2026-06-01
 DATE = "<pubDate>Sun, 31 May 2026 00:00:00 GMT</pubDate>"
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    opened = init_home(tmp_path / "home")
-    yield opened
-    opened.catalog.close()
 
 
 def take(home: Home, *records: Record, now: int = JUNE) -> IntakeReport:

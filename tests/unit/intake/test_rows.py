@@ -10,15 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 from budget import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stored_events import stored_events
 
 from xscl.answers.channel_listing import channel_rows
-from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.errors import CatalogError
 from xscl.base.types import Event
 from xscl.batches.ranges import next_range
@@ -33,22 +32,8 @@ from xscl.store.home import Home, init_home
 S = 1_000_000
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    opened = init_home(tmp_path / "home")
-    yield opened
-    opened.catalog.close()
-
-
 def take(home: Home, *records: Event | RowTable, now: int = 1_000 * S, strict: bool = False) -> IntakeReport:
     return Intake(home, now=lambda: now, strict=strict).take(records)
-
-
-def stored(home: Home) -> list[dict[str, object]]:
-    """Everything taken in, in intake order."""
-    paths = home.paths([str(row["path"]) for row in home.catalog.rows(INTAKE_FILES)])
-    tables = [pq.read_table(path, schema=EVENT_SCHEMA) for path in paths]
-    return sorted(pa.concat_tables(tables).to_pylist(), key=lambda row: row["docid"]) if tables else []
 
 
 def readings(*values: float | None, channel: str = "R", source: str = "r.csv", **more: object) -> RowTable:
@@ -145,7 +130,7 @@ def test_a_table_is_its_rows(
     seen, expected = (
         [
             {name: row[name] for name in ("channel", "id", "version", "ts", "late", "membership", "content", "cells")}
-            for row in stored(home)
+            for row in stored_events(home)
         ]
         for home in homes
     )
@@ -173,7 +158,7 @@ def test_a_table_is_its_rows(
 
 def test_rows_without_ids_have_their_source_and_number(home: Home) -> None:
     assert take(home, readings(1, 2, 3)).taken == 3
-    assert [row["id"] for row in stored(home)] == ["r.csv:1", "r.csv:2", "r.csv:3"]
+    assert [row["id"] for row in stored_events(home)] == ["r.csv:1", "r.csv:2", "r.csv:3"]
     [span] = home.catalog.rows(ROW_RANGES)
     assert (span["prefix"], span["first"], span["last"], span["docid"]) == ("r.csv:", 1, 3, 1)
     assert home.catalog.rows(EVENT_IDS) == []
@@ -186,7 +171,7 @@ def test_a_longer_file_adds_what_is_new(home: Home) -> None:
     changed = take(home, readings(1, 7, None, 4, 5, 6))
     assert (changed.taken, changed.duplicates, changed.rejected) == (1, 4, 1)
     assert conditions(home) == [("r.csv:2", "XSCL_EVENT_ID_REUSED")]
-    assert [row["cells"] for row in stored(home)] == [["1"], ["2"], [None], ["4"], ["5"], ["6"]]
+    assert [row["cells"] for row in stored_events(home)] == [["1"], ["2"], [None], ["4"], ["5"], ["6"]]
 
 
 def test_a_row_that_was_refused_can_come_again(home: Home) -> None:
@@ -215,7 +200,7 @@ def test_growing_numbers_are_a_range(home: Home) -> None:
     assert take(home, RowTable("R", table, "t", options=options)).taken == 3
     [span] = home.catalog.rows(ROW_RANGES)
     assert (span["prefix"], span["first"], span["last"]) == ("", 5, 8)
-    assert [row["id"] for row in stored(home)] == ["5", "7", "8"]
+    assert [row["id"] for row in stored_events(home)] == ["5", "7", "8"]
     assert take(home, RowTable("R", table.slice(1), "t", options=options)).duplicates == 2
     # 6 is in the range, but nobody has it.
     assert take(home, Event("R", "6", row={"v": 1, "seq": 6})).taken == 1
@@ -228,7 +213,7 @@ def test_growing_numbers_are_a_range(home: Home) -> None:
 def test_sources_that_are_not_named_give_ids_of_their_own(home: Home) -> None:
     for _ in range(2):
         assert take(home, readings(1, 1, named=False)).taken == 2
-    assert len({row["id"] for row in stored(home)}) == 4
+    assert len({row["id"] for row in stored_events(home)}) == 4
 
 
 # -- columns ---------------------------------------------------------------------------------------------------
@@ -248,7 +233,7 @@ def test_types_of_a_new_channel(home: Home) -> None:
     take(home, RowTable("R", pa.table(columns), "t"))
     [channel] = channel_rows(home.catalog)
     assert channel["schema"] == ("a bigint, b double, c decimal, d timestamp, e date, f string, g boolean, h unknown")
-    assert [row["cells"] for row in stored(home)] == [
+    assert [row["cells"] for row in stored_events(home)] == [
         [None, "1.5", "1.5", "2026-01-01T12:00:00Z", "2026-01-01", "x", "true", None],
         ["1", "2", "0", None, None, "y", "false", None],
     ]
@@ -261,7 +246,7 @@ def test_texts_are_read_as_the_columns_say(home: Home) -> None:
     more = pa.table({"n": ["3", "three", "4.0"], "x": ["1e3", "0", "1"], "s": ["07", "", "b"]})
     report = take(home, RowTable("R", more, "u", texts=True))
     assert (report.taken, report.rejected) == (1, 2)
-    assert [row["cells"] for row in stored(home)] == [["1", "1.5", "a"], ["2", "2", None], ["3", "1000", "07"]]
+    assert [row["cells"] for row in stored_events(home)] == [["1", "1.5", "a"], ["2", "2", None], ["3", "1000", "07"]]
     assert "expected bigint, found 'three'" in str(home.catalog.rows(REJECTED)[0]["message"]).replace("string ", "")
 
 
@@ -322,7 +307,7 @@ def test_lateness_is_that_of_the_rows_before(home: Home) -> None:
     add_channel(home.catalog, "R", kind="rows", lateness="2 s")
     table = pa.table({"v": [1, 2, 3, 4, 5], "at": [10.0, 8.0, 7.9, None, 9.0]})
     report = take(home, RowTable("R", table, "t", options=RowOptions(("v",), ts="at")), now=9_500_000)
-    assert [row["late"] for row in stored(home)] == [False, False, True, False, False]
+    assert [row["late"] for row in stored_events(home)] == [False, False, True, False, False]
     assert (report.late, len(home.catalog.rows(LATE))) == (1, 1)
     assert [row["newest"] for row in home.catalog.rows(CHANNELS)] == [10 * S]
     again = pa.table({"v": [6], "at": [1.0]})
@@ -334,7 +319,7 @@ def test_rows_with_bad_times_are_refused_alone(home: Home) -> None:
     report = take(home, RowTable("R", table, "t", texts=True, options=RowOptions(ts="at")))
     assert (report.taken, report.rejected) == (2, 1)
     assert conditions(home) == [("t:2", "XSCL_BAD_EVENT_TIME")]
-    assert [row["ts"] for row in stored(home)] == [1_767_225_600 * S, 1_000 * S + 1]
+    assert [row["ts"] for row in stored_events(home)] == [1_767_225_600 * S, 1_000 * S + 1]
 
 
 # -- what is kept of it ----------------------------------------------------------------------------------------
@@ -352,7 +337,7 @@ def test_a_chunk_that_fails_leaves_nothing(home: Home, monkeypatch: pytest.Monke
     monkeypatch.setattr(row_intake, "put_positions", fail)
     with pytest.raises(RuntimeError):
         take(home, readings(1, position=Position("db:t", "1")))
-    assert stored(home) == home.catalog.rows(ROW_RANGES) == home.catalog.rows(CHANNELS) == []
+    assert stored_events(home) == home.catalog.rows(ROW_RANGES) == home.catalog.rows(CHANNELS) == []
     assert list(home.folder("events").iterdir()) == []
 
 
@@ -361,7 +346,7 @@ def test_large_tables_are_taken_in_chunks(home: Home, monkeypatch: pytest.Monkey
     table = readings(*range(10), numbers=np.arange(2, 12), position=Position("db:t", "10"))
     assert take(home, table).taken == 10
     assert [row["rows"] for row in home.catalog.rows(INTAKE_FILES)] == [4, 4, 2]
-    assert [row["id"] for row in stored(home)] == [f"r.csv:{line}" for line in range(2, 12)]
+    assert [row["id"] for row in stored_events(home)] == [f"r.csv:{line}" for line in range(2, 12)]
     assert len(home.catalog.rows(SOURCES)) == 1
     assert take(home, readings(*range(12), numbers=np.arange(2, 14))).duplicates == 10
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -16,18 +15,11 @@ from xscl.language import forms as prepared
 from xscl.planning import group_forms as planning
 from xscl.planning.planner import Planner
 from xscl.registry.registry import Registry
-from xscl.store.home import Home, init_home, open_home
+from xscl.store.home import Home, open_home
 from xscl.templates.program_files import load_program
 from xscl.xpath.spec_files import load_automaton
 
 TEXTS = ["S//a", "S//a->x JOIN {x = y, 1 h} S//b->y", "S//a->x JOIN {x = y, 2 h} S//b->y", "S//c->x[./d]"]
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    opened = init_home(tmp_path / "home")
-    yield opened
-    opened.catalog.close()
 
 
 @pytest.fixture

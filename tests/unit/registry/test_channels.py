@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from xscl.answers.channel_listing import channel_rows
@@ -19,14 +16,7 @@ from xscl.intake.intake import Intake
 from xscl.language.facts import ANSWERS
 from xscl.registry.channels import add_channel, set_channel
 from xscl.registry.registry import Registry
-from xscl.store.home import Home, init_home
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    opened = init_home(tmp_path / "home")
-    yield opened
-    opened.catalog.close()
+from xscl.store.home import Home
 
 
 def channel(home: Home, name: str = "T") -> ChannelInfo:

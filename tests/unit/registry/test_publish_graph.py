@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,7 @@ from xscl.intake.intake import Intake
 from xscl.registry.channels import add_channel, set_channel
 from xscl.registry.publish_graph import Publications
 from xscl.registry.registry import Registry
-from xscl.store.home import Home, init_home
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    opened = init_home(tmp_path / "home")
-    yield opened
-    opened.catalog.close()
+from xscl.store.home import Home
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +28,6 @@ from xscl.store.home import Home, init_home
 from xscl.templates.template import Group
 
 JOIN = "S//a->x JOIN {x = y, 1 h} T//p->y"
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Iterator[Home]:
-    opened = init_home(tmp_path / "home")
-    yield opened
-    opened.catalog.close()
 
 
 @pytest.fixture

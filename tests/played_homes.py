@@ -1,0 +1,107 @@
+"""Homes that are played item by item, and the same for an oracle."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from absences import S, add_channels, record
+from oracle.absence import Asked, Beat, Intake, Terms
+from oracle.evaluate import Doc
+
+import xscl
+from xscl.base.settings import Settings
+from xscl.language.parser import parse_query
+
+
+class PlayedHome:
+    """A home with channels A and B, whose queries come and go between events and heartbeats."""
+
+    chance_of_another: ClassVar[float]
+    """Chance that an item is a registration."""
+    chance_of_a_drop: ClassVar[float]
+    most_queries: ClassVar[int]
+
+    def __init__(self, folder: Path, choose: random.Random) -> None:
+        self.choose = choose
+        self.terms = {
+            name: Terms(choose.choice([0, 2 * S, 6 * S]), choose.choice([None, "one"]), choose.choice([None, 6 * S]))
+            for name in "AB"
+        }
+        self.engine = xscl.connect(home=folder, settings=Settings(where="driver"))
+        add_channels(self.engine, self.terms)
+        self.texts = self.some_texts()
+        self.events: dict[Doc, int] = {}
+        self.beats: dict[int, Beat] = {}
+        self.asked: dict[str, Asked] = {}
+        self.live: list[str] = []
+        self.place = 0
+
+    def some_texts(self) -> Sequence[str]:
+        """Choose the texts that queries have."""
+        raise NotImplementedError
+
+    def register(self) -> None:
+        """Register one of the texts under a new name."""
+        name, text = f"q{len(self.asked)}", self.choose.choice(self.texts)
+        self.engine.register(text, name=name)
+        self.place += 1
+        self.asked[name] = Asked(parse_query(text), self.place)
+        self.live.append(name)
+
+    def drop(self) -> None:
+        """Drop some query."""
+        name = self.live.pop(self.choose.randrange(len(self.live)))
+        self.engine.drop(name)
+        self.place += 1
+        self.asked[name] = replace(self.asked[name], until=self.place)
+
+    def take(self, number: int) -> None:
+        """Take an event or a heartbeat."""
+        channel, ts = self.channel(), (number // 2 + self.choose.choice([0, 0, 0, 1, -1, -3, -5])) * S
+        self.place += 1
+        if self.choose.random() < 0.1:
+            self.beats[self.place] = Beat(channel, ts - 2 * S)
+            assert not self.engine.ingest([record(self.beats[self.place])]).rejected
+            return
+        doc = self.document(channel, f"e{number}", ts)
+        self.events[doc] = self.place
+        assert self.engine.ingest([record(doc)]).taken == 1
+
+    def channel(self) -> str:
+        """Choose the channel of an item."""
+        raise NotImplementedError
+
+    def document(self, channel: str, id_: str, ts: int) -> Doc:
+        """Make a document."""
+        raise NotImplementedError
+
+    def compared(self, name: str, asked: Asked, intake: Intake) -> int:
+        """Compare all that a query tells with the oracle; return the number of its answers."""
+        raise NotImplementedError
+
+    def compare(self) -> int:
+        """Process what there is, and compare all queries; return the number of their answers."""
+        self.engine.run_once()
+        intake = Intake(self.events, self.beats, self.terms)
+        return sum(self.compared(name, asked, intake) for name, asked in self.asked.items())
+
+    def play(self, items: int = 30) -> int:
+        """Play a random stream; return the number of answers at its end."""
+        with self.engine:
+            self.register()
+            often = self.choose.choice([0.05, 0.2, 1])
+            for number in range(items):
+                chance = self.choose.random()
+                if chance < self.chance_of_another and len(self.asked) < self.most_queries:
+                    self.register()
+                elif chance < self.chance_of_another + self.chance_of_a_drop and self.live:
+                    self.drop()
+                else:
+                    self.take(number)
+                if self.choose.random() < often:
+                    self.compare()
+            return self.compare()
