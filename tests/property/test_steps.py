@@ -91,10 +91,10 @@ def play(folder: Path, seed: int) -> int:
 
 
 def test_steps_are_what_the_oracle_says(tmp_path: Path) -> None:
-    found = [play(tmp_path / str(seed), seed) for seed in (7, 3, 9, *range(10, 10 + examples(4)))]
+    found = [play(tmp_path / str(seed), seed) for seed in (13, 531, *range(10, 10 + examples(4)))]
     assert sum(found) > 20
 
 
 def test_queries_that_are_moved_in_halves_are_told_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_meeting, "_MOST_ROWS", 0)
-    assert sum(play(tmp_path / str(seed), seed) for seed in (3, 531)) > 15
+    assert sum(play(tmp_path / str(seed), seed) for seed in (13, 531, 14)) > 15
