@@ -62,14 +62,19 @@ class PlayedHome:
     def take(self, number: int) -> None:
         """Take an event or a heartbeat."""
         channel, ts = self.channel(), (number // 2 + self.choose.choice([0, 0, 0, 1, -1, -3, -5])) * S
-        self.place += 1
         if self.choose.random() < 0.1:
-            self.beats[self.place] = Beat(channel, ts - 2 * S)
-            assert not self.engine.ingest([record(self.beats[self.place])]).rejected
+            self.beat(channel, ts - 2 * S)
             return
+        self.place += 1
         doc = self.document(channel, f"e{number}", ts)
         self.events[doc] = self.place
         assert self.engine.ingest([record(doc)]).taken == 1
+
+    def beat(self, channel: str, ts: int) -> None:
+        """Take a heartbeat."""
+        self.place += 1
+        self.beats[self.place] = Beat(channel, ts)
+        assert not self.engine.ingest([record(self.beats[self.place])]).rejected
 
     def channel(self) -> str:
         """Choose the channel of an item."""
@@ -104,4 +109,8 @@ class PlayedHome:
                     self.take(number)
                 if self.choose.random() < often:
                     self.compare()
+            self.compare()
+            # Nothing else comes, so nothing is left open.
+            for channel in self.terms:
+                self.beat(channel, 2 * items * S)
             return self.compare()

