@@ -60,7 +60,7 @@ def unasked(batch: Attempt, results: Results) -> int:
         unasked = unasked_parts(connection, groups)
     if not unasked:
         return 0
-    meanings, found = results.meanings(unasked), results.combinations()
+    meanings, found = results.meanings(unasked), results.classes()
     return unasked_matches(found.where(meanings.have(found)), meanings, unasked)
 
 

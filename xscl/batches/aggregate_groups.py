@@ -5,7 +5,6 @@ Queries that differ in conditions, or in which groups are told, share all of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +23,8 @@ Doubles = npt.NDArray[np.float64]
 _BEHIND = 1 << 62
 _GREAT = 1 << 53
 """Whole numbers up to it are doubles."""
+_BITS = 16
+_DIGIT = (1 << _BITS) - 1
 _VIEWS = 8
 """Views of matches that are held: whoever came at another place sees other matches."""
 
@@ -31,23 +32,40 @@ _VIEWS = 8
 class Matches:
     """Matches of a part, by time and in the order of their documents."""
 
-    def __init__(self, rows: pa.Table, numbers: Int64s | None = None) -> None:
-        """Begin with rows (``aggregate_rows.ROW_SCHEMA``) that are in order; ``numbers`` are theirs among more."""
+    def __init__(self, rows: pa.Table) -> None:
+        """Begin with rows (``aggregate_rows.ROW_SCHEMA``) that are in order."""
         self._rows = rows
-        self.numbers = np.arange(len(rows), dtype=np.int64) if numbers is None else numbers
-        self.ts: Int64s = rows.column("ts").to_numpy()
-        self.first: Int64s = rows.column("first").to_numpy()
+        self.whole: tuple[Matches, Int64s] | None = None
+        """Matches that these are some of, and their places among those."""
+        self.numbers = np.arange(len(rows), dtype=np.int64)
+        """Rows of these among all."""
+        order = rows.column("number").fill_null(_BEHIND).to_numpy()
+        self._hold(rows.column("ts").to_numpy(), rows.column("first").to_numpy(), order)
+
+    def _hold(self, ts: Int64s, first: Int64s, order: Int64s) -> None:
+        self.ts = ts
+        self.first = first
         """Least place of a member."""
-        self.order: Int64s = rows.column("number").fill_null(_BEHIND).to_numpy()
+        self.order = order
         """Places among all settled matches of the part; of those that are not settled, behind all."""
-        self.received: Int64s = rows.column("received").to_numpy()
-        self._firsts = np.sort(self.first)
-        self._names = rows.column("name")
-        self._dictionaries: list[pa.DictionaryArray] | None = None
         self._columns: dict[Term, Column] = {}
         self._groups: dict[tuple[Term, ...], Groups] = {}
         self._runs: dict[tuple[tuple[Term, ...], tuple[Term, ...]], Runs] = {}
         self._views: dict[int, Matches] = {}
+
+    @cached_property
+    def received(self) -> Int64s:
+        """Return when each was received."""
+        times: Int64s = self._rows.column("received").to_numpy()
+        return times[self.numbers]
+
+    @cached_property
+    def _firsts(self) -> Int64s:
+        return np.sort(self.first)
+
+    @cached_property
+    def _dictionaries(self) -> list[pa.DictionaryArray]:
+        return dictionaries(self._rows.column("texts"))
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -68,20 +86,26 @@ class Matches:
 
     def some(self, rows: Int64s) -> Matches:
         """Return some of the matches, ascending."""
-        return Matches(self._rows.take(pa.array(rows)), self.numbers[rows])
+        found = Matches.__new__(Matches)
+        found._rows, found.whole, found.numbers = self._rows, (self, rows), self.numbers[rows]
+        found._hold(self.ts[rows], self.first[rows], self.order[rows])
+        return found
 
     def name(self, row: int) -> str:
         """Return what tells the members of a match from others."""
-        return str(self._names[row].as_py())
+        return str(self._rows.column("name")[int(self.numbers[row])].as_py())
 
     def column(self, term: Term) -> Column:
         """Return a value of each match."""
         if not len(self.ts):
             return Column(self.ts, ())
         if term not in self._columns:
-            if self._dictionaries is None:
-                self._dictionaries = dictionaries(self._rows.column("texts"))
-            self._columns[term] = column_of(self._dictionaries[term.place], term)
+            if self.whole is None:
+                made = column_of(self._dictionaries[term.place], term)
+            else:
+                whole, rows = self.whole
+                made = whole.column(term).some(rows)
+            self._columns[term] = made
         return self._columns[term]
 
     def groups(self, operands: tuple[Term, ...]) -> Groups:
@@ -100,18 +124,24 @@ class Matches:
 class Groups:
     """Groups of matches that have equal values of operands."""
 
-    def __init__(self, matches: Matches, operands: Sequence[Term]) -> None:
+    def __init__(self, matches: Matches, operands: tuple[Term, ...]) -> None:
         self._matches = matches
         self.columns = [matches.column(term) for term in operands]
-        count = len(matches.ts)
-        self.codes = np.zeros(count, dtype=np.int64)
-        """Group of each match."""
-        self.there = np.ones(count, dtype=np.bool_)
-        """Whether a match is in a group."""
-        for column in self.columns:
-            self.there &= column.codes != NOTHING
-            self.codes = _compact(self.codes * max(1, len(column.texts)) + column.codes, self.there)
+        self.codes, self.there = self._found(operands)
+        """Group of each match, and whether a match is in a group."""
         self._most: dict[Counted, Doubles | None] = {}
+
+    def _found(self, operands: tuple[Term, ...]) -> tuple[Int64s, Bools]:
+        if self._matches.whole is not None:
+            whole, rows = self._matches.whole
+            groups = whole.groups(operands)
+            return groups.codes[rows], groups.there[rows]
+        count = len(self._matches)
+        codes, there = np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.bool_)
+        for column in self.columns:
+            there &= column.codes != NOTHING
+            codes = _compact(codes * max(1, len(column.texts)) + column.codes, there)
+        return codes, there
 
     def most(self, counted: Counted) -> Doubles | None:
         """Return what an aggregate of some matches of each group is at most; None: that is not known."""
@@ -149,7 +179,7 @@ class Runs:
         groups, parts = matches.groups(operands), matches.groups(operands + per)
         self._operands = groups.columns
         rows = np.flatnonzero(parts.there)
-        self.rows: Int64s = rows[np.argsort(groups.codes[rows], kind="stable")]
+        self.rows: Int64s = rows[_order(groups.codes[rows])]
         self.codes: Int64s = groups.codes[self.rows]
         """Group of each."""
         self.parts: Int64s = parts.codes[self.rows]
@@ -186,6 +216,17 @@ class Runs:
     def latest(self, low: int, high: int) -> int:
         """Return when the last of some matches was received."""
         return int(self.matches.received[self.rows[low:high]].max())
+
+
+def _order(codes: Int64s) -> Int64s:
+    """Return the places of small numbers in their order, those of equal ones as they stand."""
+    low = np.argsort((codes & _DIGIT).astype(np.uint16), kind="stable")  # digit by digit, in linear time
+    high = codes >> _BITS
+    if not high.any():
+        return low
+    if high.max() > _DIGIT:
+        return np.argsort(codes, kind="stable")
+    return low[np.argsort(high[low].astype(np.uint16), kind="stable")]
 
 
 def _compact(codes: Int64s, there: Bools) -> Int64s:

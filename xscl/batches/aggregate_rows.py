@@ -237,13 +237,17 @@ def _of_cells(events: pa.Table, at: Any, nodes: Any) -> pa.Array | None:
     flat = cells.flatten()
     width = len(flat) // len(cells)
     # The elements of a row's document are its root, and one for each cell that has a value.
+    wanted, rows = nodes.reshape(-1), at.reshape(-1)
+    if (wanted < 1).any():
+        return None
+    if not flat.null_count:
+        return None if (wanted > width).any() else flat.take(pa.array(rows * width + wanted - 1))
     there = flat.is_valid().to_numpy(zero_copy_only=False).reshape(-1, width)
     number = np.cumsum(there, axis=1)
-    wanted = nodes.reshape(-1)
-    if (wanted < 1).any() or (wanted > number[at.reshape(-1), -1]).any():
+    if (wanted > number[rows, -1]).any():
         return None
-    column = (number[at.reshape(-1)] < wanted[:, None]).sum(axis=1)
-    return flat.take(pa.array(at.reshape(-1) * width + column))
+    column = (number[rows] < wanted[:, None]).sum(axis=1)
+    return flat.take(pa.array(rows * width + column))
 
 
 def _values(documents: Sequence[str], wanted: Sequence[Sequence[int]]) -> list[str]:

@@ -67,6 +67,19 @@ class Column:
         numbers = np.array(whole, dtype=np.int64 if small else object)
         return numbers, np.array([number is not None for number in found], dtype=np.bool_), scale
 
+    def some(self, which: Int64s) -> Column:
+        """Return the values of some of the matches; their numbers are made once, with those of all."""
+        return _Some(self.codes[which], self.texts, self)
+
+
+@dataclass
+class _Some(Column):
+    whole: Column
+
+    @property
+    def numbers(self) -> tuple[npt.NDArray[Any], Bools, int]:
+        return self.whole.numbers
+
 
 @dataclass(frozen=True, slots=True)
 class GroupValues:

@@ -6,7 +6,7 @@ classes and parts are put together by sorting, without a step for each class or 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from xscl.base.docids import place_of
 from xscl.store.parquet import list_parts
 from xscl.store.results import NO_DOC, Combinations, Meanings
 from xscl.templates.absence import KILL_SCHEMA
-from xscl.templates.columns import Bools, Int64s, numbered
+from xscl.templates.columns import Bools, Int64s, numbered, rising
 
 __all__ = ["Bindings", "bindings", "groups_of", "keys_of", "kills_of", "of_meanings", "remembered", "unasked_matches"]
 
@@ -149,18 +149,25 @@ def unasked_matches(found: Combinations, meanings: Meanings, groups: Collection[
     """Count the matches that only some groups have, which no query asks for."""
     meant, values = groups_of(meanings)
     asked = meant[~np.isin(values, np.array(sorted(groups), dtype=np.int64))]
-    return len(_of_classes(found, meanings, np.setdiff1d(meant, asked))[0])
+    origin, number, _ = meanings.columns()
+    mine = np.setdiff1d(meant, asked)
+    keys = _class_keys(origin)
+    wanted, of = np.sort(keys(origin, number)[mine]), keys(found.origin, found.number)
+    begins, ends = np.searchsorted(wanted, of, "left"), np.searchsorted(wanted, of, "right")
+    return int((ends - begins).sum())
 
 
 def _of_classes(found: Combinations, meanings: Meanings, meant: Int64s) -> tuple[Int64s, Int64s]:
     """Return pairs of places: matches among those that are given, and combinations that have them."""
     origin, number, _ = meanings.columns()
-    origins = np.unique(origin)
-
-    def keys(origin: Int64s, number: Int64s) -> Int64s:
-        return np.searchsorted(origins, origin) << 32 | number
-
+    keys = _class_keys(origin)
     return _equal(keys(origin, number)[meant], keys(found.origin, found.number))
+
+
+def _class_keys(origins: Int64s) -> Callable[[Int64s, Int64s], Int64s]:
+    """Return a function that makes one number of an origin, which is one of some, and the number of a class."""
+    known = rising(origins)
+    return lambda origin, number: np.searchsorted(known, origin) << 32 | number
 
 
 def _equal(left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:

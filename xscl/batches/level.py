@@ -50,6 +50,7 @@ from xscl.store.inventory import remove
 from xscl.store.join_state import HeldState
 from xscl.store.parquet import data_files
 from xscl.store.state_files import Kind, write_run
+from xscl.templates.columns import rising
 from xscl.templates.results import ResultColumns, origin_of
 from xscl.templates.run_files import open_run
 from xscl.templates.run_rows import merged_run, rows_of_run
@@ -215,7 +216,7 @@ class BatchWork:
     def _join_seconds(self, fresh: pa.Table) -> float:
         """Return the processor seconds that a join of new rows will take here, about."""
         runs = [*self.state.runs(), *self._earlier]
-        docs = len(np.unique(fresh.column("docid").to_numpy()))
+        docs = len(rising(fresh.column("docid").to_numpy()))
         costs = self.driver.costs
         pairs = costs.pairs * docs * (docs + sum(len(run.docs) for run in runs))
         return float(fresh.num_rows * costs.row * (len(runs) + 1) + pairs * costs.pair)
