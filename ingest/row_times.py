@@ -19,7 +19,7 @@ from xscl.base.types import to_micros
 from xscl.ingest.columns import time_micros
 from xscl.ingest.records import RowOptions
 
-__all__ = ["check_times", "event_times", "time_columns"]
+__all__ = ["as_array", "check_times", "event_times", "time_columns"]
 
 Mask = npt.NDArray[np.bool_]
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -74,13 +74,14 @@ def event_times(rows: pa.Table, options: RowOptions) -> tuple[pa.Int64Array, Mas
     if options.ts is None:
         return pa.nulls(len(rows), pa.int64()), nothing
     names = time_columns(rows.column_names, options.ts)
-    columns = [_plain(rows.column(name)) for name in names]
+    columns = [as_array(rows.column(name)) for name in names]
     if len(columns) > 1:
         columns = [pc.binary_join_element_wise(*(column.cast(pa.string()) for column in columns), " ")]
     return _times(columns[0], options)
 
 
-def _plain(column: pa.ChunkedArray) -> pa.Array:
+def as_array(column: pa.ChunkedArray) -> pa.Array:
+    """Make one piece of a column, without a dictionary."""
     array = column.combine_chunks()
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)

@@ -15,8 +15,7 @@ from xscl.cli.options import needs_home
 from xscl.ingest.columns import column_cells, column_type
 from xscl.ingest.csv_files import record_ends
 from xscl.ingest.records import RowTable
-from xscl.ingest.row_times import time_columns
-from xscl.intake.row_columns import as_array
+from xscl.ingest.row_times import as_array, time_columns
 
 __all__ = ["change_parameters", "change_parts"]
 

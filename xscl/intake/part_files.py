@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.catalog.records import ChannelInfo
+from xscl.ingest.row_times import as_array
 from xscl.intake.checks import KeptDocument
 from xscl.intake.new_events import EventRow, EventTuple, event_table
 from xscl.intake.placed_rows import PlacedRows, placed_rows
 from xscl.intake.row_batch import RowBatch
-from xscl.intake.row_columns import Places, as_array
+from xscl.intake.row_columns import Places
 from xscl.intake.row_ids import RowIds
 from xscl.store.event_files import new_event_file, write_event_file
 

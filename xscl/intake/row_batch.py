@@ -19,10 +19,10 @@ from xscl.base.types import Event, Scalar
 from xscl.catalog.records import ChannelInfo
 from xscl.ingest.columns import column_cells, column_type, column_value, text_type
 from xscl.ingest.records import Rejected, RowOptions, RowTable
-from xscl.ingest.row_times import event_times
+from xscl.ingest.row_times import as_array, event_times
 from xscl.ingest.rows import is_column
 from xscl.intake.checks import CheckedEvent, check_events, event_content, require_start
-from xscl.intake.row_columns import Mask, Places, as_array, as_mask, check_columns, python_rows
+from xscl.intake.row_columns import Mask, Places, as_mask, check_columns, python_rows
 from xscl.intake.row_ids import RowIds, read_ids
 
 __all__ = ["RowBatch", "fixed_schema", "read_batch", "refused_row", "settle", "single_events"]

@@ -18,11 +18,12 @@ import pyarrow.compute as pc
 from xscl.base.errors import XsclError
 from xscl.base.shown import shortened
 from xscl.ingest.records import Rejected, RowTable
+from xscl.ingest.row_times import as_array
 from xscl.intake.checks import CheckedEvent
 from xscl.intake.events import take_events
 from xscl.intake.removals import Items, items_of
 from xscl.intake.row_batch import read_batch, refused_row, single_events
-from xscl.intake.row_columns import Mask, as_array, as_mask
+from xscl.intake.row_columns import Mask, as_mask
 from xscl.intake.row_ids import read_ids
 from xscl.intake.rows import refuse_all, row_channel
 from xscl.intake.transaction import Chunk

@@ -14,7 +14,7 @@ from xscl.ingest.columns import column_type
 from xscl.ingest.records import RowOptions
 from xscl.ingest.row_times import event_times, time_columns
 
-__all__ = ["Mask", "Places", "as_array", "as_mask", "cell_lists", "check_columns", "no_column", "python_rows"]
+__all__ = ["Mask", "Places", "as_mask", "cell_lists", "check_columns", "no_column", "python_rows"]
 
 Mask = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
@@ -60,14 +60,6 @@ def no_column(name: str, known: Sequence[str], role: str = "") -> SourceError:
     """Make the refusal of a column that a table lacks; ``role`` says why it is wanted."""
     hint = suggestion(name, known, f"columns are {', '.join(known)}")
     return SourceError("XSCL_NO_COLUMN", f"there is no column {name!r}{role}", hint=hint)
-
-
-def as_array(column: pa.ChunkedArray) -> pa.Array:
-    """Make one piece of a column, without a dictionary."""
-    array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def as_mask(flags: pa.BooleanArray) -> Mask:

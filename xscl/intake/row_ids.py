@@ -21,8 +21,9 @@ from xscl.catalog.id_ranges import StoredRows, rows_by_id, stored_rows
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import EVENT_IDS, in_parts
 from xscl.ingest.records import RowTable
+from xscl.ingest.row_times import as_array
 from xscl.ingest.rows import cells_digest
-from xscl.intake.row_columns import Mask, Places, as_array, as_mask, cell_lists
+from xscl.intake.row_columns import Mask, Places, as_mask, cell_lists
 
 __all__ = ["KnownRows", "RowIds", "known_rows", "read_ids"]
 
