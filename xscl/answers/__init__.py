@@ -28,6 +28,7 @@
 * ``kept_notes``: Notes on listings of matches that begin before the events that are kept (PSoup's retention)
 * ``lateness``: Lateness that channels would need: how far behind their clocks the events came that are held
 * ``frontiers``: Frontiers: how far the times of each channel are settled, by what, and what waits for it
+* ``growing_parts``: Parts of what a listing finds: a short one first, because many readers look at the first page only
 * ``headline``: A document, or an element of it, in a few words for a person
 * ``home_sources``: Common part of the Spark data sources that read a home
 * ``item_listing``: Listing the items of feeds: title, feed, date and link of each, newest first; and showing one

@@ -33,6 +33,7 @@ from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.removals import removed_among, removed_before
 from xscl.catalog.tables import QUERIES
+from xscl.language.compile import CompiledQuery
 from xscl.language.parser import parse_query
 from xscl.language.statements import namespaces_json
 from xscl.planning.planner import Planner
@@ -112,46 +113,72 @@ def query_once(
         with named_file_faults(home.root):
             answered = answered_apart(home, settings, session, info, events)
         return Answer(iter(answered), (*notes, *_waiting_notes(home, channels_of(parse_query(info.written)))))
-    absence = compiled.absence
     texts = [part.text for part in compiled.parts] or [info.text]
+    groups = [GroupText(info.gid, 1, text, namespaces_json(info.namespaces)) for text in texts]
+    with named_file_faults(home.root):
+        parts, refused = _walked_parts(home, settings, session, groups, events, place)
+        waiting = tuple(_waiting_notes(home, compiled.channels))
+        if compiled.windowed is not None:
+            return _made(of_windows(home, info, compiled.windowed.text, parts[0]), (*notes, *waiting))
+        if compiled.stepped:
+            stepped = Stepped(home, info, parts)
+            notes = (*notes, *stepped.notes)
+            if compiled.is_made:
+                return _made(stepped.made(), (*notes, *waiting))
+            parts[0] = stepped.matches()
+        found = _of_absence(home, compiled, parts, events, place)
+        told = (f"{each.channel}:{each.id}: {each.message}" for each in dict.fromkeys(refused))
+        return Answer(_built(home, info, found), (*notes, *waiting, *told))
+
+
+def _walked_parts(
+    home: Home,
+    settings: Settings,
+    session: Callable[[], SparkSession],
+    groups: Sequence[GroupText],
+    events: HeldEvents,
+    place: int,
+) -> tuple[list[list[StoredMatch]], list[Unnamed]]:
+    """Walk the events for each part of a query; return the parts' matches and what was refused."""
     parts: list[list[StoredMatch]] = []
     refused: list[Unnamed] = []
-    with named_file_faults(home.root), temporary_folder("xscl-once") as folder:
-        for number, each in enumerate(texts):
-            group = GroupText(info.gid, 1, each, namespaces_json(info.namespaces))
+    with temporary_folder("xscl-once") as folder:
+        for number, group in enumerate(groups):
             (folder / str(number)).mkdir()
             scratch = _Scratch(folder / str(number), home.catalog, home)
             matches, lost = _walked(scratch, settings, session, group, events, place)
             parts.append(matches)
             refused += lost
-        found, *forbidden = parts
-        if compiled.windowed is not None:
-            windows = [*of_windows(home, info, compiled.windowed.text, found)]
-            gone = [str(each) for each in windows if isinstance(each, XsclError)]
-            notes = (*notes, *_waiting_notes(home, compiled.channels), *gone)
-            return Answer((each for each in windows if isinstance(each, Match)), notes)
-        if compiled.stepped:
-            stepped = Stepped(home, info, parts)
-            notes = (*notes, *stepped.notes)
-            if compiled.is_made:
-                made = [*stepped.made()]
-                gone = [str(each) for each in made if isinstance(each, XsclError)]
-                notes = (*notes, *_waiting_notes(home, compiled.channels), *gone)
-                return Answer((each for each in made if isinstance(each, Match)), notes)
-            found = stepped.matches()
-        if absence is not None and absence.retracts:
-            found, *forbidden = (_newest(home, each, place) for each in (found, *forbidden))
-        if absence is not None and absence.ends:
-            memory = None if compiled.level is None else compiled.level.memory
-            found = without_forbidden(home, absence, found, forbidden, events.on_time, memory)
-    told = (f"{each.channel}:{each.id}: {each.message}" for each in dict.fromkeys(refused))
-    notes = (*notes, *_waiting_notes(home, compiled.channels), *told)
-    with named_file_faults(home.root):
-        members = members_of(home, {docid for match in found for docid in match.docids})
+    return parts, refused
+
+
+def _made(found: Iterable[Match | XsclError], notes: tuple[str, ...]) -> Answer:
+    """Return an answer of documents that were made; the text of each that could not be made is a note."""
+    made = [*found]
+    lost = (str(each) for each in made if isinstance(each, XsclError))
+    return Answer((each for each in made if isinstance(each, Match)), (*notes, *lost))
+
+
+def _of_absence(
+    home: Home, compiled: CompiledQuery, parts: Sequence[Sequence[StoredMatch]], events: HeldEvents, place: int
+) -> Sequence[StoredMatch]:
+    """Return the matches of the first part that nothing forbids; all of them, if the query is not about absence."""
+    absence = compiled.absence
+    if absence is not None and absence.retracts:
+        parts = [_newest(home, each, place) for each in parts]
+    found, *forbidden = parts
+    if absence is None or not absence.ends:
+        return found
+    memory = None if compiled.level is None else compiled.level.memory
+    return without_forbidden(home, absence, found, forbidden, events.on_time, memory)
+
+
+def _built(home: Home, info: QueryInfo, found: Sequence[StoredMatch]) -> Iterator[Match]:
+    """Build matches in the order of listings."""
+    members = members_of(home, {docid for match in found for docid in match.docids})
     seen = [_found(info, match, members) for match in found if all(docid in members for docid in match.docids)]
     seen.sort(key=lambda item: (item.ts, item.id))
-    built = built_matches(home, iter(seen))
-    return Answer((replace(match, cursor="") for match in named_matches(home, built)), notes)
+    return (replace(match, cursor="") for match in named_matches(home, built_matches(home, iter(seen))))
 
 
 def _newest(home: Home, found: Sequence[StoredMatch], last: int) -> list[StoredMatch]:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.answers.feed_listing import find_listed
+from xscl.answers.growing_parts import MOST, growing_parts
 from xscl.base.errors import CatalogError, EngineError
 from xscl.base.name_patterns import like
 from xscl.base.safe_xml import parse_stored
@@ -28,8 +29,6 @@ __all__ = ["ITEM_COLUMNS", "ItemFilter", "find_item", "item_page", "item_rows", 
 ITEM_COLUMNS = ("item", "ts", "title", "link", "feed", "address", "channel", "version")
 """Names in a row."""
 _CURSOR = re.compile(r"(-?\d{1,17})_(\d{1,18})", re.ASCII)
-_FIRST_PART, _PART = 50, 500
-"""Items whose documents are read together: few at first, so that the first item is soon there."""
 _SOME = 5
 _DAY = 86_400_000_000
 _COUNTED = 100_000
@@ -81,7 +80,7 @@ def _listed(home: Home, wanted: ItemFilter) -> Iterator[tuple[dict[str, object],
         addresses = _addresses(connection)
     fits = None if wanted.like is None else like(wanted.like)
     with named_file_faults(home.root):
-        for part in _parts(_newest(home.catalog, wanted, identities)):
+        for part in growing_parts(_newest(home.catalog, wanted, identities)):
             for row, cursor in _rows(home, part, addresses):
                 if fits is None or fits(row["title"]) or fits(row["link"]):
                     yield row, cursor
@@ -135,7 +134,7 @@ def _newest(
         statement = statement.where(sa.or_(ids.ts < ts, sa.and_(ids.ts == ts, ids.docid < docid)))
     with catalog.read() as connection:
         statement = statement.where(ids.membership.not_in(aliases(connection)))
-        yield from connection.execution_options(yield_per=_PART).execute(statement)
+        yield from connection.execution_options(yield_per=MOST).execute(statement)
 
 
 def _place(cursor: str) -> tuple[int, int]:
@@ -148,13 +147,6 @@ def _place(cursor: str) -> tuple[int, int]:
     if found is None:
         raise EngineError("XSCL_BAD_CURSOR", f"{cursor[:100]!r} is no cursor of items", hint="use that of a listing")
     return int(found[1]), int(found[2])
-
-
-def _parts(found: Iterator[sa.Row[tuple[object, ...]]]) -> Iterator[list[sa.Row[tuple[object, ...]]]]:
-    size = _FIRST_PART
-    while part := list(islice(found, size)):
-        yield part
-        size = _PART
 
 
 def _rows(

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeVar, overload
 
 from xscl.answers.current_matches import current_of
+from xscl.answers.growing_parts import growing_parts
 from xscl.answers.kept_notes import incomplete_notes
 from xscl.answers.match_cursors import START, Cursor, parse_cursor, refuse_ahead
 from xscl.answers.match_reader import FoundMatch, MatchReader, Times
@@ -39,9 +40,6 @@ __all__ = [
     "newest_matches",
     "with_other_documents",
 ]
-
-_FIRST_PART, _PART = 50, 500
-"""Matches whose documents are read together: few at first, so that the first match is soon there."""
 
 
 _BACK, _FURTHER = 100, 8
@@ -342,7 +340,7 @@ def built_matches(home: Home, found: Iterator[FoundMatch]) -> Iterator[Match]:
     facts = all_facts(channels, streams)
     replacements = Replacements(home)
     shown: dict[int, Shown] = {}
-    for part in _parts(found):
+    for part in growing_parts(found):
         docids = {docid for item in part for docid in item.match.docids}
         events = events_of(home, docids, ["docid", "channel", "content", "cells"]).to_pylist()
         documents = {
@@ -384,10 +382,3 @@ def _taken_back(item: FoundMatch) -> Match:
     events = tuple(member.event for member in item.members)
     cursor = str(item.cursor)
     return Match(item.id, item.query.name, item.ts, events, {}, {}, "", cursor=cursor, retracted=item.retracted)
-
-
-def _parts(found: Iterator[FoundMatch]) -> Iterator[list[FoundMatch]]:
-    size = _FIRST_PART
-    while part := list(islice(found, size)):
-        yield part
-        size = _PART

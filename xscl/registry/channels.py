@@ -30,7 +30,7 @@ from xscl.catalog.event_counts import event_count
 from xscl.catalog.feed_clocks import forget_feed_clocks
 from xscl.catalog.intake_order import next_place
 from xscl.catalog.memberships import hold_stream
-from xscl.catalog.records import RAW, ChannelInfo
+from xscl.catalog.records import RAW, ChannelInfo, StreamInfo
 from xscl.catalog.suggestions import how_created, no_channel
 from xscl.catalog.tables import FEEDS, NEVER, QUERIES, STREAMS
 from xscl.ingest.rows import parse_schema
@@ -114,35 +114,14 @@ def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
         channel = before.get(name)
         stream = read_streams(connection).get(name)
         if stream is not None:
-            if options.source is None or options != ChannelOptions(source=options.source):
-                raise _bad(
-                    f"{name} is a stream of {stream.channel}: only its source can be set",
-                    f"--source LABEL or --source none; the rest with 'xscl channel set {stream.channel}'",
-                )
-            label = None if options.source == "none" else options.source
-            set_source(connection, stream.number, label)
+            _set_stream(connection, stream, options)
             return
         if options.source is not None:
             raise _bad("only streams have a source")
         if channel is None:
             raise no_channel(connection, name, how_created(name))
-        shape = (options.kind, options.element, options.schema)
-        if any(value is not None for value in shape) and event_count(connection, name):
-            raise _bad(
-                f"the channel {name} holds events, so its kind, element and columns stay",
-                "lateness, clock, idle time, wall and retention can be changed at any time",
-            )
-        if options.kind not in (None, channel.kind) and _readers(connection, name):
-            raise _bad(
-                f"queries read the channel {name}, so its kind stays: documents that joined with it were kept for it",
-                "drop the queries first",
-            )
         changed = _changed(channel, options)
-        if changed.schema != channel.schema and _readers(connection, name) and event_count(connection):
-            raise _bad(
-                f"queries read the channel {name}, so its columns stay: events that joined with them were kept for it",
-                "drop the queries first",
-            )
+        _refuse_contradictions(connection, channel, changed, options)
         _put(connection, changed)
         if channel.auto and not changed.auto:
             forget_feed_clocks(connection, name)
@@ -154,6 +133,40 @@ def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
                 note_lateness(connection, name, last, channel.lateness)
             else:
                 note_settled(connection, changed.clock, last)
+
+
+def _set_stream(connection: Connection, stream: StreamInfo, options: ChannelOptions) -> None:
+    if options.source is None or options != ChannelOptions(source=options.source):
+        raise _bad(
+            f"{stream.name} is a stream of {stream.channel}: only its source can be set",
+            f"--source LABEL or --source none; the rest with 'xscl channel set {stream.channel}'",
+        )
+    set_source(connection, stream.number, None if options.source == "none" else options.source)
+
+
+def _refuse_contradictions(
+    connection: Connection, channel: ChannelInfo, changed: ChannelInfo, options: ChannelOptions
+) -> None:
+    """Refuse options that the events of a channel, or the queries that read it, contradict."""
+    name = channel.name
+    shape = (options.kind, options.element, options.schema)
+    if any(value is not None for value in shape) and event_count(connection, name):
+        raise _bad(
+            f"the channel {name} holds events, so its kind, element and columns stay",
+            "lateness, clock, idle time, wall and retention can be changed at any time",
+        )
+    is_other = options.kind not in (None, channel.kind)
+    if (is_other or changed.schema != channel.schema) and _readers(connection, name):
+        if is_other:
+            raise _bad(
+                f"queries read the channel {name}, so its kind stays: documents that joined with it were kept for it",
+                "drop the queries first",
+            )
+        if event_count(connection):
+            raise _bad(
+                f"queries read the channel {name}, so its columns stay: events that joined with them were kept for it",
+                "drop the queries first",
+            )
 
 
 def drop_channel(catalog: Catalog, name: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
@@ -216,39 +216,43 @@ class Loading:
             (one.text, one.namespaces, one.prepared.compiled) for one in made if not one.prepared.compiled.parts
         ]
         if made:
-            instances = self._put_instances([one.prepared.compiled for one in made])
-            last = self.connection.scalar(sa.select(sa.func.max(GROUPS.c.gid))) or 0
-            rows: list[Row] = []
-            filled: dict[str, list[Row]] = {}
-            for gid, one in enumerate(made, start=last + 1):
-                compiled = one.prepared.compiled
-                group = compiled.group
-                numbers[group.key] = gid
-                rows.append(
-                    {
-                        "gid": gid,
-                        "key": group.key,
-                        "iid": instances[group.instance.key],
-                        "template": compiled.template.id,
-                        "text": one.text,
-                        "namespaces": one.namespaces,
-                        "channels": channels_json(compiled.read),
-                    }
-                )
-                values = ({"gid": gid, **row} for row in rt_rows(compiled.template, group))
-                filled.setdefault(compiled.template.id, []).extend(values)
-            add_groups(self.connection, rows)
-            add_parts(self.connection, [row for one in made for row in _part_rows(one, numbers)])
-            templates = {one.prepared.compiled.template.id: one.prepared.compiled.template for one in made}
-            for name, values_of in filled.items():
-                add_rt_rows(self.connection, templates[name], values_of)
-            # Queries that differ in guards or windows share their definitions.
-            distinct = {id(one.prepared.compiled.definitions): one.prepared.compiled for one in made}
-            self._put_variables(distinct.values())
-            guards = {row["guard"]: row for one in made for row in guards_of(one.prepared.compiled)}
-            add_guards(self.connection, list(guards.values()))
+            self._write_groups(made, numbers)
         self.new.groups |= numbers
         return numbers
+
+    def _write_groups(self, made: Sequence[_Waiting], numbers: dict[str, int]) -> None:
+        """Write groups that nothing has asked for before, and put their numbers into ``numbers``."""
+        compiled = [one.prepared.compiled for one in made]
+        instances = self._put_instances(compiled)
+        last = self.connection.scalar(sa.select(sa.func.max(GROUPS.c.gid))) or 0
+        numbers |= {one.group.key: gid for gid, one in enumerate(compiled, start=last + 1)}
+        add_groups(
+            self.connection,
+            [
+                {
+                    "gid": numbers[each.group.key],
+                    "key": each.group.key,
+                    "iid": instances[each.group.instance.key],
+                    "template": each.template.id,
+                    "text": one.text,
+                    "namespaces": one.namespaces,
+                    "channels": channels_json(each.read),
+                }
+                for one, each in zip(made, compiled, strict=True)
+            ],
+        )
+        add_parts(self.connection, [row for one in made for row in _part_rows(one, numbers)])
+        filled: dict[str, list[Row]] = {}
+        for each in compiled:
+            values = ({"gid": numbers[each.group.key], **row} for row in rt_rows(each.template, each.group))
+            filled.setdefault(each.template.id, []).extend(values)
+        templates = {each.template.id: each.template for each in compiled}
+        for name, values_of in filled.items():
+            add_rt_rows(self.connection, templates[name], values_of)
+        # Queries that differ in guards or windows share their definitions.
+        self._put_variables({id(each.definitions): each for each in compiled}.values())
+        guards = {row["guard"]: row for each in compiled for row in guards_of(each)}
+        add_guards(self.connection, list(guards.values()))
 
     def _group_numbers(self, keys: Iterable[str]) -> dict[str, int]:
         """Return the numbers of those groups that have one."""
