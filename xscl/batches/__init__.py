@@ -37,6 +37,7 @@
 * ``level``: Levels of a batch: its events, then documents that queries publish, each joined with all that was there
   before
 * ``link_work``: Rows of links of a batch, put together with those of before (``templates.link_matches``)
+* ``made_answers``: Answers that are documents of their own, of windows and of steps: the documents, and a match of each
 * ``match_documents``: The output documents of matches, and what else their members' documents say
 * ``missing_rows``: Rows that a walk of held events has found and the join state lacks
 * ``publish_lateness``: Lateness of published documents

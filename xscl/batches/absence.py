@@ -41,7 +41,7 @@ from xscl.batches.too_late import count_too_late
 from xscl.catalog.groups import read_parts
 from xscl.catalog.queries import add_late_for
 from xscl.catalog.retractions import add_retractions
-from xscl.catalog.state_files import add_state_files, remove_state_files, retire_files
+from xscl.catalog.state_files import replace_state_files
 from xscl.spark.places import HERE, OnSpark, Place, slots_of
 from xscl.store.parquet import data_files
 from xscl.store.results import Results, stored_matches
@@ -150,7 +150,7 @@ class Absences:
             return
         self._decide(_Chosen(None, self._done))
         self._keep()
-        rows = retraction_rows(batch.home, batch.span, self._retracted, self._tables)
+        rows = retraction_rows(batch.home, batch.span, self._retracted, self.batch.made)
         self.retractions = tuple(rows)
         files = self._files()
         self.counts.update(match=-unasked(batch, Results(files)))
@@ -266,18 +266,13 @@ class Absences:
         """Return where rows are answered and final, by what they wait for."""
         waits = {text: json.loads(text) for text in sorted(texts)}
         asked = {(name, each) for names, *distances in waits.values() for name in names for each in distances}
-        settled = settled_times(self.batch.span, asked, self._tables)
+        settled = settled_times(self.batch.span, asked, self.batch.made)
         return {
             text: Frontiers([settled[name, blocking] for name in names], [settled[name, memory] for name in names])
             for text, (names, blocking, memory) in waits.items()
         }
 
     # -- files -----------------------------------------------------------------------------------------------------
-
-    @property
-    def _tables(self) -> Sequence[pa.Table]:
-        """Documents that the batch has made."""
-        return () if self.batch.publisher is None else self.batch.publisher.tables
 
     def _files(self, name: str = ".") -> list[Path]:
         """Return the results of the batch so far, or those in a folder of them."""
@@ -333,9 +328,7 @@ def commit_absences(connection: sa.Connection, absences: Absences, now: int) -> 
     """Name the rows that are left, in the transaction of the batch; ``now`` is in microseconds since the epoch."""
     add_retractions(connection, absences.retractions)
     add_late_for(connection, absences.late_for)
-    remove_state_files(connection, absences.gone)
-    retire_files(connection, absences.gone, now)
-    add_state_files(connection, [file.row() for file in absences.come])
+    replace_state_files(connection, absences.gone, [file.row() for file in absences.come], now)
 
 
 def _among(gid: int, chosen: _Chosen) -> bool:

@@ -66,8 +66,7 @@ def unasked(batch: Attempt, results: Results) -> int:
 
 def times_of(batch: Attempt, docs: Int64s) -> dict[str, npt.NDArray[Any]]:
     """Return the documents of some combinations, ascending, their times, and whether they are late."""
-    tables = () if batch.publisher is None else batch.publisher.tables
-    events = events_of(batch.home, np.unique(docs[docs != NO_DOC]), list(_TIMES), tables).sort_by("docid")
+    events = events_of(batch.home, np.unique(docs[docs != NO_DOC]), list(_TIMES), batch.made).sort_by("docid")
     found = {name: events.column(name).to_numpy() for name in _TIMES}
     return {**found, "behind": np.where(found["late"], 0, found["behind"])}
 

@@ -18,7 +18,6 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from xscl.base.errors import XsclError
-from xscl.base.failpoints import step
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.values import digest_text
 from xscl.batches.aggregate_answers import Answer, Frontier, answers, reach_of
@@ -27,20 +26,21 @@ from xscl.batches.aggregate_groups import Matches
 from xscl.batches.aggregate_rows import Found, Kept, members_of, merged, numbered_rows, rows_of, write_kept
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import bindings
+from xscl.batches.made_answers import write_made
 from xscl.batches.published_documents import Made
-from xscl.batches.refusals import Rejection
+from xscl.batches.refusals import refused_document
 from xscl.batches.settled import settled_times
 from xscl.batches.window_memory import Part
-from xscl.catalog.state_files import add_state_files, remove_state_files, retire_files
+from xscl.catalog.state_files import replace_state_files
 from xscl.catalog.windows import Reader, Windowed
 from xscl.language.aggregates import Definition
 from xscl.language.facts import ANSWERS
 from xscl.store.parquet import data_files
-from xscl.store.results import NO_DOC, Results, stored_matches
+from xscl.store.results import Results
 from xscl.store.state_files import StateFile
 from xscl.templates.absence import Settled
 from xscl.templates.columns import Bools, rising
-from xscl.templates.results import WINDOWS_LEVEL, Admitted, ClassRow, ResultColumns, origin_of
+from xscl.templates.results import WINDOWS_LEVEL, ResultColumns, origin_of
 
 __all__ = ["Windows", "commit_windows"]
 
@@ -96,7 +96,7 @@ class Windows:
             return
         found = self._found(mine)
         names = sorted({(name, None) for each in mine.values() for name in each.channels})
-        settled = settled_times(self.batch.span, names, self._tables)
+        settled = settled_times(self.batch.span, names, self.batch.made)
         made: list[tuple[Windowed, Answer]] = []
         for part, each in sorted(mine.items()):
             made += self._answered(part, each, found.get(part, ROWLESS), settled)
@@ -122,11 +122,6 @@ class Windows:
         if self.after is not None:
             self.batch.driver.windows.remember(self.batch.home.root / self.after.path, self._kept)
 
-    @property
-    def _tables(self) -> Sequence[pa.Table]:
-        """Documents that the batch has made."""
-        return () if self.batch.publisher is None else self.batch.publisher.tables
-
     # -- matches of parts --------------------------------------------------------------------------------------
 
     def _found(self, parts: Mapping[int, Part]) -> dict[int, pa.Table]:
@@ -148,7 +143,7 @@ class Windows:
                 found.append((part, Found(some.docs[mine], some.nodes[mine], parts[part].blocks)))
         if not found:
             return {}
-        events = members_of(self.batch.home, [each for _, each in found], self._tables)
+        events = members_of(self.batch.home, [each for _, each in found], self.batch.made)
         rows: dict[int, list[pa.Table]] = {}
         for part, each in found:
             rows.setdefault(part, []).append(rows_of(part, each, events, self.batch.span.clocks.channels))
@@ -200,8 +195,7 @@ class Windows:
         publisher = self.batch.publisher
         assert publisher is not None
         documents = in_fresh_dictionary(answer_documents, [(self._definition(group), answer) for group, answer in made])
-        kept: list[Made] = []
-        whose: list[tuple[int, ...]] = []
+        found: list[tuple[Made, tuple[int, ...]]] = []
         for (group, answer), document in zip(made, documents, strict=True):
             # Who is gone by then says nothing of who has the answer: another cut of batches would not know of it.
             there = [each for each in self._readers[group.gid] if each.since < answer.place < each.until]
@@ -210,32 +204,21 @@ class Windows:
             if not readers:
                 continue
             if isinstance(document, XsclError):
-                publisher.rejected += [_refused(reader, answer, document) for reader in readers]
+                publisher.rejected += [
+                    refused_document(each.name, ANSWERS, answer.name, answer.ts, document) for each in readers
+                ]
                 continue
             alone = () if whole else sorted({reader.since for reader in readers})
             id_ = digest_text(group.key, answer.name, json.dumps([answer.values.group, alone]), document)
             if id_ in self._ids:
                 continue  # two matches of the same documents, of which the same is told
             self._ids.add(id_)
-            kept.append(Made(ANSWERS, id_, answer.place, answer.ts, answer.received, document))
-            whose.append((group.gid,) if whole else tuple(sorted(-reader.number for reader in readers)))
-        if not kept:
-            return  # whoever asked was dropped before
-        order = sorted(range(len(kept)), key=lambda at: (kept[at].place, kept[at].ts, kept[at].id))
-        numbers = publisher.make([kept[at] for at in order])
-        folder = self.batch.home.root / self.batch.results / f"windows-{self._told}"
-        out = ResultColumns(origin_of(self.batch.span.batch, WINDOWS_LEVEL, self._told), folder)
-        classes: dict[tuple[int, ...], int] = {}
-        for groups in whose:
-            if groups not in classes:
-                by = Admitted(groups, (1,) * len(groups))
-                classes[groups] = out.add_class([ClassRow("match", 0, (0,), (), by)])
-        which = np.array([classes[whose[at]] for at in order], dtype=np.int32)
-        out.add_pairs(np.array(numbers, dtype=np.int64), np.full(len(numbers), NO_DOC), which)
-        out.write()
-        step("batch.told")
-        self.counts.update(out.counts)
-        publisher.found(stored_matches(data_files(folder), publisher.groups))
+            whose = (group.gid,) if whole else tuple(sorted(-reader.number for reader in readers))
+            found.append((Made(ANSWERS, id_, answer.place, answer.ts, answer.received, document), whose))
+        if found:  # otherwise whoever asked was dropped before
+            folder = self.batch.home.root / self.batch.results / f"windows-{self._told}"
+            out = ResultColumns(origin_of(self.batch.span.batch, WINDOWS_LEVEL, self._told), folder)
+            self.counts.update(write_made(publisher, out, found, "batch.told"))
 
     def _definition(self, group: Windowed) -> Definition:
         return self._parts[group.part].definitions[group.gid]
@@ -245,19 +228,9 @@ def commit_windows(connection: sa.Connection, windows: Windows, now: int) -> Non
     """Name the rows that are kept, in the transaction of the batch; ``now`` is in microseconds since the epoch."""
     if not windows.changed:
         return
-    before = windows.batch.span.windows
-    if before is not None:
-        remove_state_files(connection, [before])
-        retire_files(connection, [before], now)
-    if windows.after is not None:
-        add_state_files(connection, [windows.after.row()])
-        windows.remember()
-
-
-def _refused(reader: Reader, answer: Answer, error: XsclError) -> Rejection:
-    """Tell why an answer is no document."""
-    source = f"query {reader.name}"
-    return Rejection(reader.name, ANSWERS, answer.name, answer.ts, error.condition, error.message, source)
+    before, after = windows.batch.span.windows, windows.after
+    replace_state_files(connection, [] if before is None else [before], [] if after is None else [after.row()], now)
+    windows.remember()
 
 
 @dataclass(frozen=True, slots=True)

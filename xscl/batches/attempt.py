@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
 
 from xscl.base.errors import EngineError, XsclError
@@ -84,6 +85,11 @@ class Attempt:
     def works(self) -> list[BatchWork]:
         """All that was matched and joined."""
         return self.walks if self.work is None else [*self.walks, self.work]
+
+    @property
+    def made(self) -> Sequence[pa.Table]:
+        """Documents that the batch has made."""
+        return () if self.publisher is None else self.publisher.tables
 
     def process(self, level: Level) -> None:
         """Match the documents of a level, and join them with all that was there before."""

@@ -11,7 +11,7 @@ from xscl.base.types import format_time
 from xscl.base.values import digest_text
 from xscl.batches.match_documents import match_document, match_nodes
 from xscl.batches.published_rows import Publication, match_cells
-from xscl.batches.refusals import Rejection
+from xscl.batches.refusals import Rejection, refused_document
 from xscl.catalog.records import ChannelInfo, QueryInfo
 from xscl.ingest.rows import cells_digest
 from xscl.language.selection import Selection
@@ -64,8 +64,7 @@ class Output:
 
     def refused(self, error: XsclError) -> Rejection:
         """Tell why its document is no event."""
-        name = self.query.name
-        return Rejection(name, self.channel, self.id, self.ts, error.condition, error.message, f"query {name}")
+        return refused_document(self.query.name, self.channel, self.id, self.ts, error)
 
     def reused(self) -> Rejection:
         """Tell that another match had the same id."""

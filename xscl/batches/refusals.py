@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.docids import place_of
+from xscl.base.errors import XsclError
 from xscl.catalog.groups import asking_of
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import QUERIES, in_parts
@@ -28,6 +29,7 @@ __all__ = [
     "named",
     "refused_at_joining",
     "refused_at_matching",
+    "refused_document",
     "rejection_row",
 ]
 
@@ -69,6 +71,11 @@ class Rejection:
     def __str__(self) -> str:
         who = f"query {self.query}: " if self.query is not None else ""
         return f"{who}{self.channel}:{self.id}: [{self.condition}] {self.message}"
+
+
+def refused_document(query: str, channel: str, id_: str, ts: int, error: XsclError) -> Rejection:
+    """Tell why what a query answers is no document."""
+    return Rejection(query, channel, id_, ts, error.condition, error.message, f"query {query}")
 
 
 def rejection_row(rejection: Rejection) -> dict[str, object]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from xscl.base.docids import place_of
 from xscl.base.errors import XsclError
@@ -17,8 +15,9 @@ from xscl.base.failpoints import step
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.values import digest_text
 from xscl.batches.attempt import Attempt
+from xscl.batches.made_answers import always_admitted, write_made
 from xscl.batches.published_documents import Made
-from xscl.batches.refusals import Rejection
+from xscl.batches.refusals import refused_document
 from xscl.batches.step_documents import step_documents
 from xscl.batches.step_files import Member
 from xscl.batches.step_matches import answer_nodes
@@ -28,11 +27,10 @@ from xscl.catalog.windows import Reader
 from xscl.language.facts import ANSWERS
 from xscl.language.step_terms import StepsDefinition
 from xscl.store.event_files import events_of
-from xscl.store.parquet import data_files
-from xscl.store.results import NO_DOC, StoredMatch, stored_matches
+from xscl.store.results import StoredMatch
 from xscl.templates.columns import Bools, Int64s, numbered_rows
 from xscl.templates.lanes import FAR
-from xscl.templates.results import STEPS_LEVEL, Admitted, ClassRow, ResultColumns, origin_of
+from xscl.templates.results import STEPS_LEVEL, ClassRow, ResultColumns, origin_of
 
 __all__ = ["Decided", "Teller"]
 
@@ -133,12 +131,14 @@ class Teller:
             first, number = numbered_rows([which, later, *nodes[row].T])
             classes = []
             for each in first.tolist():
-                by = _admitted(groups[which[each]])
+                by = always_admitted(groups[which[each]])
                 made = ClassRow("match", 0, nodes[row[each]].tolist(), (), by, later=int(later[each]) or None)
                 classes.append(out.add_class([made]))
             out.add_combinations(one.rows.docs[row], np.array(classes, dtype=np.int32)[number])
             matches += self._published_of(one.rows, nodes, row, later, groups, which)
-        self._written(out)
+        out.write()
+        step("batch.stepped")
+        self.counts.update(out.counts)
         if self.batch.publisher is not None and matches:
             matches.sort(key=lambda each: (each[0], each[1].docids, each[1].nodes))
             self.batch.publisher.found([match for _, match in matches], [place for place, _ in matches])
@@ -162,12 +162,6 @@ class Teller:
         folder = self.batch.home.root / self.batch.results / f"steps-{self.told}"
         return ResultColumns(origin_of(self.batch.span.batch, STEPS_LEVEL, self.told), folder)
 
-    def _written(self, out: ResultColumns) -> Path | None:
-        folder = out.write()
-        step("batch.stepped")
-        self.counts.update(out.counts)
-        return folder
-
     # -- documents ---------------------------------------------------------------------------------------------
 
     def _make(self, decided: Sequence[Decided]) -> None:
@@ -188,7 +182,9 @@ class Teller:
                 if isinstance(document, XsclError):
                     names = {each.number: each.name for gid in set(gids[mine].tolist()) for each in self.readers[gid]}
                     told = sorted(numbers[mine].tolist())
-                    publisher.rejected += [_refused(names[number], docs, ts, document) for number in told]
+                    publisher.rejected += [
+                        refused_document(names[number], ANSWERS, repr(docs), ts, document) for number in told
+                    ]
                     continue
                 meant = repr(docs), repr(tuple(nodes[at].tolist())), document
                 ids = {gid: digest_text(one.keys[gid], *meant) for gid in set(gids[mine].tolist())}
@@ -198,38 +194,17 @@ class Teller:
                 for gid, number in zip(gids[mine].tolist(), numbers[mine].tolist(), strict=True):
                     whose.setdefault(ids[gid], set()).add(-number)
         if kept:
-            self._write_made(kept, whose)
+            found = [(made, tuple(sorted(whose[id_]))) for id_, made in kept.items()]
+            self.counts.update(write_made(publisher, self._results(), found, "batch.stepped"))
 
     def _documents(self, one: Decided, rows: Sequence[int]) -> Iterator[tuple[int, str | XsclError, int]]:
         """Yield rows with their documents, and when their events came."""
         made = in_fresh_dictionary(step_documents, [(one.definition, one.layout, one.rows, at) for at in rows])
         docs = one.rows.docs[np.array(rows, dtype=np.int64)]
-        events = events_of(self.batch.home, np.unique(docs), ["docid", "received"], self._published)
+        events = events_of(self.batch.home, np.unique(docs), ["docid", "received"], self.batch.made)
         known = dict(zip(*(column.to_pylist() for column in events.columns), strict=True))
         for at, document, of in zip(rows, made, docs.tolist(), strict=True):
             yield at, document, max(known.get(doc, 0) for doc in of)
-
-    @property
-    def _published(self) -> Sequence[pa.Table]:
-        return () if self.batch.publisher is None else self.batch.publisher.tables
-
-    def _write_made(self, kept: Mapping[str, Made], whose: Mapping[str, set[int]]) -> None:
-        """Write documents and the matches of these."""
-        publisher = self.batch.publisher
-        assert publisher is not None
-        order = sorted(kept.values(), key=lambda one: (one.place, one.ts, one.id))
-        numbers = publisher.make(order)
-        out = self._results()
-        classes: dict[_Groups, int] = {}
-        for one in order:
-            groups = tuple(sorted(whose[one.id]))
-            if groups not in classes:
-                classes[groups] = out.add_class([ClassRow("match", 0, (0,), (), _admitted(groups))])
-        which = np.array([classes[tuple(sorted(whose[one.id]))] for one in order], dtype=np.int32)
-        out.add_pairs(np.array(numbers, dtype=np.int64), np.full(len(numbers), NO_DOC), which)
-        folder = self._written(out)
-        if folder is not None:
-            publisher.found(stored_matches(data_files(folder), publisher.groups))
 
 
 def _groups(readers: _Readers, having: Bools, plain: Bools) -> _Groups:
@@ -273,12 +248,3 @@ def _united(groups: Sequence[_Groups], kinds: Int64s, same: Int64s, readers: _Re
                 every.append(tuple(sorted(one for one in having if one > 0 or gid_of[-one] not in having)))
             found[rows] = known[key] if len(key) > 1 else key[0]
     return every, found
-
-
-def _admitted(groups: _Groups) -> Admitted:
-    return Admitted(groups, (1,) * len(groups))
-
-
-def _refused(name: str, docs: tuple[int, ...], ts: int, error: XsclError) -> Rejection:
-    """Tell why an answer is no document."""
-    return Rejection(name, ANSWERS, repr(docs), ts, error.condition, error.message, f"query {name}")

@@ -31,7 +31,7 @@ from xscl.batches.step_parts import PartMatches, PartMembers
 from xscl.batches.step_rows import Layout, Rows, joined_rows, layout_of, of_members
 from xscl.batches.step_sharing import sharing_of
 from xscl.batches.step_tree import Tree
-from xscl.catalog.state_files import add_state_files, remove_state_files, retire_files
+from xscl.catalog.state_files import replace_state_files
 from xscl.catalog.steps import Stepped, read_stepped
 from xscl.catalog.windows import Reader
 from xscl.language.step_shapes import step_id
@@ -141,9 +141,9 @@ class Steps:
             for group in each.groups.values()
             for part, of in zip(group.of.parts, each.definition.parts, strict=True)
         }
-        self._matches.find(blocks, self._published)
+        self._matches.find(blocks, self.batch.made)
         names = sorted({(name, None) for each in mine for of in each.channels for name in of})
-        times = settled_times(self.batch.span, names, self._published)
+        times = settled_times(self.batch.span, names, self.batch.made)
         every = [settled.places for settled in times.values()]
         self._places = np.unique(np.concatenate([[self.batch.span.first], *every]).astype(np.int64))
         self._known = {}
@@ -162,15 +162,10 @@ class Steps:
         self.changed = True
         self.after = write_steps(self.batch.home, self.batch.tag, self.batch.span.batch, new)
 
-    @property
-    def _published(self) -> Sequence[pa.Table]:
-        """Documents that the batch has made."""
-        return () if self.batch.publisher is None else self.batch.publisher.tables
-
     def _items(self, docs: Int64s) -> Int64s:
         """Return the items that some documents are versions of."""
         numbers, which = np.unique(docs, return_inverse=True)
-        events = events_of(self.batch.home, numbers, ["docid", "item"], self._published).sort_by("docid")
+        events = events_of(self.batch.home, numbers, ["docid", "item"], self.batch.made).sort_by("docid")
         found: Int64s = events.column("item").to_numpy()[which.reshape(-1)]
         return found
 
@@ -255,7 +250,7 @@ class Steps:
         if not len(rows) or publisher is None:
             return
         docs = np.array([next(doc for doc in row if doc != NO_DOC) for row in rows.docs.tolist()], dtype=np.int64)
-        events = events_of(self.batch.home, np.unique(docs), ["docid", "channel", "id", "ts"], self._published)
+        events = events_of(self.batch.home, np.unique(docs), ["docid", "channel", "id", "ts"], self.batch.made)
         known = {row["docid"]: row for row in events.to_pylist()}
         message = (
             f"a run from this event ends early: it has {MOST_ROUNDS:,} iterations or matches at once, or the FOLD made "
@@ -273,9 +268,5 @@ def commit_steps(connection: sa.Connection, steps: Steps, now: int) -> None:
     """Name the rows that are kept, in the transaction of the batch; ``now`` is in microseconds since the epoch."""
     if not steps.changed:
         return
-    before = steps.batch.span.steps
-    if before is not None:
-        remove_state_files(connection, [before])
-        retire_files(connection, [before], now)
-    if steps.after is not None:
-        add_state_files(connection, [steps.after.row()])
+    before, after = steps.batch.span.steps, steps.after
+    replace_state_files(connection, [] if before is None else [before], [] if after is None else [after.row()], now)

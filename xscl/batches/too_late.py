@@ -64,6 +64,6 @@ def _behind(batch: Attempt, least: int) -> Iterator[pa.Table]:
     if span.channels:
         here = (ds.field("docid") >= span.first) & (ds.field("docid") <= span.last)
         yield checked_dataset(span.paths, EVENT_SCHEMA).to_table(columns=_COLUMNS, filter=here & wanted)
-    for table in () if batch.publisher is None else batch.publisher.tables:
+    for table in batch.made:
         yield table.filter(wanted).select(_COLUMNS)
     yield pa.schema([EVENT_SCHEMA.field(name) for name in _COLUMNS]).empty_table()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -15,6 +15,7 @@ __all__ = [
     "forget_retired",
     "forget_state",
     "remove_state_files",
+    "replace_state_files",
     "retire_files",
     "retired_before",
 ]
@@ -40,6 +41,15 @@ def remove_state_files(connection: Connection, paths: Iterable[str]) -> None:
     """Name files of join state no longer."""
     for part in in_parts(sorted(paths)):
         connection.execute(STATE_FILES.delete().where(STATE_FILES.c.path.in_(part)))
+
+
+def replace_state_files(
+    connection: Connection, gone: Collection[str], come: Sequence[Mapping[str, object]], now: int
+) -> None:
+    """Name new files of join state in place of others, which retire ``now`` (microseconds since the epoch)."""
+    remove_state_files(connection, gone)
+    retire_files(connection, gone, now)
+    add_state_files(connection, come)
 
 
 def forget_state(connection: Connection) -> None:

@@ -29,7 +29,7 @@ from sqlalchemy.engine import Connection
 from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.catalog.prepared import prepared
-from xscl.catalog.state_files import add_state_files, count_held, remove_state_files, retire_files
+from xscl.catalog.state_files import count_held, replace_state_files
 from xscl.catalog.tables import CHANNELS, STATE_FILES
 from xscl.store.compaction import FileSet, longest_run, tier_of
 from xscl.store.home import Home
@@ -373,9 +373,7 @@ def _unlink(home: Home, paths: Iterable[str]) -> None:
 def commit_state(connection: Connection, change: StateChange, now: int) -> None:
     """Name the state after a batch, in its transaction; ``now`` is in microseconds since the epoch."""
     held = {file.path: file.held for file in change.before.files}
-    add_state_files(connection, [file.row() for file in change.files.added])
+    replace_state_files(connection, change.files.retired, [file.row() for file in change.files.added], now)
     count_held(connection, {file.path: file.held for file in change.files.kept if file.held != held[file.path]})
-    remove_state_files(connection, change.files.retired)
-    retire_files(connection, change.files.retired, now)
     if change.watermarks is not None:
         commit_watermarks(connection, change.watermarks, change.before.watermarks)

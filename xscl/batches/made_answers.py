@@ -1,0 +1,48 @@
+"""Answers that are documents of their own, of windows and of steps: the documents, and a match of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from xscl.base.failpoints import step
+from xscl.batches.published_documents import Made
+from xscl.batches.publisher import Publisher
+from xscl.store.parquet import data_files
+from xscl.store.results import NO_DOC, stored_matches
+from xscl.templates.results import Admitted, ClassRow, ResultColumns
+
+__all__ = ["always_admitted", "write_made"]
+
+
+def write_made(
+    publisher: Publisher, out: ResultColumns, found: Sequence[tuple[Made, tuple[int, ...]]], failpoint: str
+) -> Counter[str]:
+    """Write documents and their matches, and return the rows of the results.
+
+    Args:
+        publisher: takes the documents.
+        out: takes the matches.
+        found: each document, with the groups that have it, and numbers of single queries below 0.
+        failpoint: name of the moment behind the matches.
+    """
+    ordered = sorted(found, key=lambda each: (each[0].place, each[0].ts, each[0].id))
+    numbers = publisher.make([made for made, _ in ordered])
+    classes: dict[tuple[int, ...], int] = {}
+    for _, groups in found:
+        if groups not in classes:
+            classes[groups] = out.add_class([ClassRow("match", 0, (0,), (), always_admitted(groups))])
+    which = np.array([classes[groups] for _, groups in ordered], dtype=np.int32)
+    out.add_pairs(np.array(numbers, dtype=np.int64), np.full(len(numbers), NO_DOC), which)
+    folder = out.write()
+    step(failpoint)
+    assert folder is not None
+    publisher.found(stored_matches(data_files(folder), publisher.groups))
+    return out.counts
+
+
+def always_admitted(groups: tuple[int, ...]) -> Admitted:
+    """Return groups that have a match whatever its windows say."""
+    return Admitted(groups, (1,) * len(groups))
