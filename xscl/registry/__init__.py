@@ -14,6 +14,7 @@
 * ``row_channels``: Channels that queries publish rows to: the first of these queries gives a channel its columns
 * ``query_list``: Listing queries by name, in pages, with filters: made for catalogues of a million queries
 * ``recompile``: Compiling registered queries again, as columns of their channels become known
+* ``seen_channels``: Channels as the queries of one transaction see them, with those that these queries publish to
 * ``registrations``: Registrations of one transaction: texts checked, with notes on them, and names, channels and
   cycles refused
 * ``registry``: Registration: texts to rows of the catalogue

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations
 
+from xscl.base.errors import QueryError
 from xscl.base.namespaces import DEFAULT_NAMESPACES
 from xscl.base.types import format_time
 from xscl.catalog.suggestions import nearest
 from xscl.language.compile import CompiledQuery
 from xscl.language.facts import ChannelFacts
+from xscl.language.normalize import normalize
+from xscl.language.statements import RawStatement
+from xscl.language.unsatisfiable import impossible
 from xscl.registry.channel_names import DocumentNames
 from xscl.xpath.pattern import (
     AllOf,
@@ -26,7 +31,7 @@ from xscl.xpath.pattern import (
     Truth,
 )
 
-__all__ = ["channel_note", "gone_notes", "name_notes", "settling_note"]
+__all__ = ["channel_note", "contradiction_notes", "gone_notes", "name_notes", "settling_note"]
 
 
 def channel_note(name: str, known: Iterable[str], *, registered: bool) -> str:
@@ -173,3 +178,25 @@ def gone_notes(compiled: CompiledQuery, facts: Mapping[str, ChannelFacts], held:
             f"events of {channel} from before {format_time(held[channel])} are no longer retained; if a stream brings "
             "a copy of one later, ONCE may leave out the copy's match without having listed the other order"
         )
+
+
+def contradiction_notes(
+    statement: RawStatement, compiled: CompiledQuery, declared: Mapping[str, str], facts: Mapping[str, ChannelFacts]
+) -> tuple[str, ...]:
+    """Note comparisons of a query that contradict each other, so that it finds nothing.
+
+    Raises:
+        QueryError: ``XSCL_NEVER_HOLDS``: one comparison alone can never hold.
+    """
+    if impossible(compiled.normal, facts) is None:
+        return ()
+    # Told of this text, not of the first one of its form.
+    normal = normalize(replace(statement.created().query, select=None), statement.text, declared)
+    found = impossible(normal, facts)
+    if found is None:
+        return ()
+    if not found.together:
+        reason = f"this can never hold: {found.reason}"
+        raise QueryError("XSCL_NEVER_HOLDS", reason, text=statement.text, span=found.span, hint=found.hint)
+    at = statement.text[found.span.start : found.span.end]
+    return (f"the query finds nothing, whatever comes: {found.reason} ({at})",)

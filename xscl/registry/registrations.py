@@ -13,36 +13,31 @@ from dataclasses import dataclass, replace
 from sqlalchemy.engine import Connection
 
 from xscl.base.docids import published_docid
-from xscl.base.durations import format_duration
-from xscl.base.errors import CatalogError, QueryError, Span, XsclError
+from xscl.base.errors import CatalogError, Span, XsclError
 from xscl.base.types import MAX_NAME, QueryName, QueryOutcome, now_micros, require_name
-from xscl.catalog.channels import channel_facts, put_channel, read_channels, read_facts, require_channel_name
+from xscl.catalog.channels import put_channel
 from xscl.catalog.event_counts import channel_counts
-from xscl.catalog.home_channels import HOME_CHANNELS, home_channel
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.queries import drop_query, read_query, release_query
-from xscl.catalog.records import RAW, ChannelInfo
-from xscl.catalog.retained_from import held_times
-from xscl.catalog.suggestions import channel_names, how_created, no_channel, no_query
+from xscl.catalog.suggestions import no_query
 from xscl.language import ast
 from xscl.language.cel import query_of_cel
 from xscl.language.compile import CompiledQuery, at_level
-from xscl.language.facts import ChannelFacts, is_sub_query
+from xscl.language.facts import is_sub_query
 from xscl.language.format import format_query
 from xscl.language.forms import Prepared, Preparer
-from xscl.language.normalize import normalize
 from xscl.language.published_columns import published_columns
 from xscl.language.statements import RawStatement, namespaces_json, one_query, require_characters
-from xscl.language.unsatisfiable import impossible
 from xscl.registry.cel_schemas import stream_schemas
-from xscl.registry.channel_names import ChannelNames, DocumentNames, known_names
+from xscl.registry.channel_names import ChannelNames
 from xscl.registry.loading import Loading, levelled
 from xscl.registry.memory import Memory
-from xscl.registry.notes import channel_note, gone_notes, name_notes, settling_note
-from xscl.registry.publish_graph import Publications, is_published
+from xscl.registry.notes import contradiction_notes, name_notes
+from xscl.registry.publish_graph import Publications
 from xscl.registry.recompile import refresh
 from xscl.registry.retracting import Retracting, keeps_retracted
 from xscl.registry.row_channels import make_row_channel, require_target
+from xscl.registry.seen_channels import SeenChannels
 from xscl.registry.sub_queries import Folded, SubQueries, end_query, end_unread, refuse_reserved
 from xscl.registry.unshared import is_apart
 
@@ -84,17 +79,12 @@ class Registrations:
         """Begin; ``registers`` is whether notes speak of queries that are kept, the rest as of ``Registry``."""
         self.connection = connection
         self.memory = memory
-        self.names = names
         self.strict = strict
         self.owner = _owner(owner)
-        self.registers = registers
-        self.ends = ends
+        self.channels = SeenChannels(connection, names, registers=registers, ends=ends)
         self.loading = Loading(connection, memory.known, rules)
-        self.facts: dict[str, ChannelFacts] = read_facts(connection)
         self._publications: Publications | None = None
         self._retracting = Retracting(connection)
-        self._there: set[str] = set(self.facts)
-        """Channels that exist, or will be published to."""
         self._preparers: dict[str, Preparer] = {}
         self._sub_queries = SubQueries(
             connection,
@@ -102,16 +92,7 @@ class Registrations:
             registers,
             None if rules is None else self._is_apart,
         )
-        self._channels: dict[str, ChannelInfo] | None = None
-        self._fed: dict[str, bool] = {}
-        self._settled: set[str] = set()
-        """Channels whose times settings or heartbeats settle; within a transaction these do not end."""
-        self._missing: dict[str, str] = {}
-        """Notes on channels that do not exist."""
-        self._refused: dict[str, CatalogError] = {}
-        """Refusals of channels that do not exist."""
         self._suggested = 0
-        self._names: dict[str, DocumentNames | None] = {}
         self._advice: dict[int, tuple[CompiledQuery, tuple[str, ...]]] = {}
         """Notes on compiled queries by identity; each is kept so that no other one gets it."""
 
@@ -200,7 +181,7 @@ class Registrations:
         self.loading.flush()  # queries of the same script may publish what this one reads
         *tokens, last = statement.query_tokens
         names = {token.value for token in tokens if token.kind == "name"}
-        schemas = stream_schemas(self.connection, self.facts, names)
+        schemas = stream_schemas(self.connection, self.channels.facts, names)
         query = query_of_cel(statement.text, schemas, tokens[0].start if tokens else last.start, last.start)
         return one_query(format_query(query))[0]
 
@@ -239,11 +220,10 @@ class Registrations:
     def _note_sub_query(self, statement: Folded, name: str, kept: str) -> tuple[str, ...]:
         """Check a query in parentheses, and note what it publishes, as if it were registered; return notes on it."""
         text, prepared, notes = self.checked(statement, kept)
-        self._note_rows(name, self._columns(lambda: statement, text, kept) or {})
-        self._preparers = {kept: Preparer(json.loads(kept), self.facts)}
-        self._there.add(name)
-        self._fed[name] = True
-        return (*self.channel_notes(prepared.compiled), *notes)
+        self.channels.note_rows(name, self._columns(lambda: statement, text, kept) or {})
+        self._preparers = {kept: Preparer(json.loads(kept), self.channels.facts)}
+        self.channels.publish(name)
+        return (*self.channels.missing_notes(prepared.compiled), *notes)
 
     def unregistered(self, statement: RawStatement, kept: str) -> tuple[str, Prepared, tuple[str, ...], str | None]:
         """Check a query that is not registered: its text, what it is compiled to, notes on it, and its text as it was
@@ -251,7 +231,7 @@ class Registrations:
         """
         folded = self._sub_queries.folded(statement, kept)
         text, prepared, notes = self.checked(folded, kept)
-        notes = (*self.channel_notes(prepared.compiled), *self._sub_queries.notes, *notes)
+        notes = (*self.channels.missing_notes(prepared.compiled), *self._sub_queries.notes, *notes)
         return text, prepared, notes, None if folded is statement else statement.query_text()
 
     def _end(self, name: str) -> None:
@@ -266,8 +246,7 @@ class Registrations:
         # They may have published; what others of this transaction publish to is written by now.
         self._publications = None
         self._retracting.forget()
-        self._there = set(self.facts)
-        self._fed.clear()
+        self.channels.forget_published()
 
     def checked(self, statement: RawStatement, namespaces: str) -> tuple[str, Prepared, tuple[str, ...]]:
         """Return a query's text as it is kept, what it is compiled to, and notes on it; ``namespaces`` as JSON.
@@ -280,67 +259,16 @@ class Registrations:
         known = self._advice.get(id(compiled))
         if known is None:
             declared = json.loads(namespaces)
-            contradictions: tuple[str, ...] = ()
-            if impossible(compiled.normal, self.facts) is not None:
-                # Told of this text, not of the first one of its form.
-                normal = normalize(replace(statement.created().query, select=None), statement.text, declared)
-                found = impossible(normal, self.facts)
-                if found is not None and not found.together:
-                    raise QueryError(
-                        "XSCL_NEVER_HOLDS",
-                        f"this can never hold: {found.reason}",
-                        text=statement.text,
-                        span=found.span,
-                        hint=found.hint,
-                    )
-                if found is not None:
-                    at = statement.text[found.span.start : found.span.end]
-                    contradictions = (f"the query finds nothing, whatever comes: {found.reason} ({at})",)
-            notes = (
-                *contradictions,
-                *compiled.notes,
-                *name_notes(compiled, declared, self._names_of),
-            )
-            known = compiled, notes
+            contradictions = contradiction_notes(statement, compiled, declared, self.channels.facts)
+            names = name_notes(compiled, declared, self.channels.names_of)
+            known = compiled, (*contradictions, *compiled.notes, *names)
             if not contradictions:
                 self._advice[id(compiled)] = known
         return text, prepared, known[1]
 
-    def _names_of(self, channel: str) -> DocumentNames | None:
-        """Return the names that a channel's documents have, as far as they are known."""
-        if channel not in self._names:
-            self._names[channel] = known_names(self._known_channels(), self.names, self.connection, channel)
-        return self._names[channel]
-
-    def channel_notes(self, compiled: CompiledQuery) -> tuple[str, ...]:
-        """Return notes on the channels that do not exist and that nothing publishes to."""
-        channels = _named_channels(compiled)
-        missing = [channel for channel in channels if channel not in self._there and not self._is_fed(channel)]
-        return tuple(self._missing_note(channel) for channel in dict.fromkeys(missing))
-
-    def _put_home_channels(self, compiled: CompiledQuery) -> None:
-        """Create the channels of the home itself that a query is the first to read."""
-        wanted = HOME_CHANNELS.keys() & set(compiled.read)
-        if wanted:
-            there = read_channels(self.connection)
-            for name in sorted(wanted - there.keys()):
-                put_channel(self.connection, home_channel(name))
-                self._channels = None
-
-    def _is_fed(self, channel: str) -> bool:
-        if channel not in self._fed:
-            self._fed[channel] = is_published(self.connection, channel)
-        return self._fed[channel]
-
-    def _missing_note(self, channel: str) -> str:
-        if channel not in self._missing:
-            known = (*channel_names(self.connection), *self._there)
-            self._missing[channel] = channel_note(channel, known, registered=self.registers)
-        return self._missing[channel]
-
     def _preparer(self, namespaces: str) -> Preparer:
         if namespaces not in self._preparers:
-            self._preparers[namespaces] = self.memory.preparer(namespaces, self.facts)
+            self._preparers[namespaces] = self.memory.preparer(namespaces, self.channels.facts)
         return self._preparers[namespaces]
 
     def _take(
@@ -358,9 +286,9 @@ class Registrations:
         """Let a query wait to be written; ``statement`` gives it as it was read, for the places of refusals."""
         if name is not None:
             require_name(name)
-        self._put_home_channels(prepared.compiled)
+        self.channels.put_home_channels(prepared.compiled)
         if self.strict:
-            self._require_channels(statement, _named_channels(prepared.compiled))
+            self.channels.require_all(statement, prepared.compiled)
         target, columns = prepared.publish, None
         if target is not None:
             if self._publications is None:
@@ -369,31 +297,32 @@ class Registrations:
             columns = self._columns(statement, text, namespaces)
             with _at_part(statement, lambda created: created.query.publish_span):
                 if not is_sub_query(target):
-                    self._require_open(target)
+                    self.channels.require_open(target)
                     require_target(self.connection, target, columns)
                 self._publications.check(name, prepared.compiled.read, target)
         if name is None:
             name = self.loading.free_name()
         if prepared.compiled.absence is not None:
-            prepared = replace(prepared, compiled=at_level(prepared.compiled, self._level(prepared.compiled)))
+            prepared = replace(prepared, compiled=at_level(prepared.compiled, self.channels.level(prepared.compiled)))
             if not resumes:
                 with _at_part(statement, lambda created: (created.query.level or ast.STRONG).span):
-                    self._require_lateness(prepared.compiled)
+                    self.channels.require_lateness(prepared.compiled)
         self._refuse_kept(statement, prepared)
         with _at_part(statement, lambda created: created.name_span):
             self.loading.add(name, text, namespaces, prepared, self.owner, resumes=resumes, written=written)
-        if self._publications is not None and target is not None:
-            self._publications.add(name, prepared.compiled.read, target)
-            self._there.add(target)
-            self._fed[target] = True
-            if prepared.compiled.takes_back:
-                self._retracting.add(name, target)
+        if target is not None:
+            self._note_publishing(name, prepared.compiled, target)
             if columns is not None:
                 self._make_rows(target, columns)
-        gone = () if resumes or prepared.starting == "NOW" else self._gone_notes(prepared.compiled)
-        return QueryName(
-            name, (*self.channel_notes(prepared.compiled), *self._settling(prepared.compiled), *gone, *notes)
-        )
+        return QueryName(name, (*self.channels.notes(prepared, begins=not resumes), *notes))
+
+    def _note_publishing(self, name: str, compiled: CompiledQuery, target: str) -> None:
+        """Note for later queries of the transaction that a query publishes to a channel."""
+        assert self._publications is not None
+        self._publications.add(name, compiled.read, target)
+        self.channels.publish(target)
+        if compiled.takes_back:
+            self._retracting.add(name, target)
 
     def _columns(self, statement: Callable[[], RawStatement], text: str, namespaces: str) -> dict[str, str] | None:
         """Return the columns of the rows that a query publishes; None: it publishes documents."""
@@ -403,62 +332,23 @@ class Registrations:
         query = raw.created().query
         if not query.as_rows:
             return None
-        named = {block.channel: self._channel_of(block.channel) for block in ast.blocks(query.source)}
-        known = self._known_channels()
-        schemas = {name: known[channel].schema or {} for name, channel in named.items() if channel in known}
-        return published_columns(query, raw.text, json.loads(namespaces), self.facts, schemas)
-
-    def _known_channels(self) -> dict[str, ChannelInfo]:
-        if self._channels is None:
-            self._channels = read_channels(self.connection)
-        return self._channels
+        schemas = self.channels.schemas(block.channel for block in ast.blocks(query.source))
+        return published_columns(query, raw.text, json.loads(namespaces), self.channels.facts, schemas)
 
     def _make_rows(self, target: str, columns: Mapping[str, str]) -> None:
         """Make the channel of the rows that a query publishes; queries that read it already are compiled again."""
         if is_sub_query(target):
-            put_channel(self.connection, self._note_rows(target, columns))
+            put_channel(self.connection, self.channels.note_rows(target, columns))
+            facts = self.channels.facts[target]
             for preparer in self._preparers.values():
-                preparer.channels[target] = self.facts[target]  # no text that it has seen speaks of the channel
+                preparer.channels[target] = facts  # no text that it has seen speaks of the channel
             return
-        before = self.facts.get(target)
+        before = self.channels.facts.get(target)
         self.loading.flush()
         if make_row_channel(self.connection, target, columns) is not None:
             refresh(self.memory, self.connection, target, before)
-            self.facts = read_facts(self.connection)
+            self.channels.read()
             self._preparers.clear()
-            self._channels = None
-            self._names.clear()
-
-    def _note_rows(self, name: str, columns: Mapping[str, str]) -> ChannelInfo:
-        """Note a new channel of rows; no columns: of documents."""
-        info = ChannelInfo.new(name)
-        if columns:
-            info = replace(info, kind="rows", schema=dict(columns))
-            self.facts[name] = channel_facts(info)
-            self._known_channels()[name] = info
-        return info
-
-    def _level(self, compiled: CompiledQuery) -> ast.Level:
-        """Return the level of a query that names none: ``STRONG`` where the times of all its channels are settled."""
-        return ast.STRONG if all(map(self._settles, compiled.read)) else ast.MIDDLE
-
-    def _require_lateness(self, compiled: CompiledQuery) -> None:
-        """Refuse a memory that is longer than the lateness of a channel.
-
-        Raises:
-            CatalogError: ``XSCL_BAD_LEVEL``.
-        """
-        memory = None if compiled.level is None else compiled.level.memory
-        for name in sorted(compiled.read) if memory else ():
-            info = read_channels(self.connection).get(self._channel_of(name))
-            if info is not None and info.lateness is not None and info.lateness < (memory or 0):
-                raise CatalogError(
-                    "XSCL_BAD_LEVEL",
-                    f"events of {info.name} are in time up to {format_duration(info.lateness)} behind its clock, so "
-                    f"there is nothing to remember for {format_duration(memory or 0)}",
-                    hint=f"MEMORY {format_duration(info.lateness)}, or xscl channel set {info.name} --lateness "
-                    f"{format_duration(memory or 0).replace(' ', '')}",
-                )
 
     def _refuse_kept(self, statement: Callable[[], RawStatement], prepared: Prepared) -> None:
         """Refuse a query that keeps matches over documents that are removed again, or that has others do so.
@@ -475,73 +365,6 @@ class Registrations:
             with _at_part(statement, lambda created: created.query.publish_span):
                 self._retracting.refuse_readers(target)
 
-    def _channel_of(self, name: str) -> str:
-        """Return a channel, or the channel of a stream."""
-        facts = self.facts.get(name.removesuffix(RAW))
-        return name if facts is None or facts.channel is None else facts.channel
-
-    def _settles(self, name: str) -> bool:
-        """Tell whether something settles the times of a channel, or of the channel of a stream."""
-        if self.ends:
-            return True
-        channel = self._channel_of(name)
-        if channel not in self._settled:
-            info = read_channels(self.connection).get(channel)
-            if info is not None and (info.lateness, info.heartbeat, info.wall) != (None, None, None):
-                self._settled.add(channel)
-        return channel in self._settled or self._is_fed(channel)
-
-    def _settling(self, compiled: CompiledQuery) -> Iterator[str]:
-        """Yield notes on channels that answers wait for, and whose times nothing settles."""
-        waits = () if compiled.absence is not None else _waited_for(compiled)
-        waits = waits if compiled.absence is None else tuple(name for name, _ in compiled.absence.ends)
-        if compiled.level is not None and compiled.level.memory is not None:
-            # What is forgotten behind a clock is settled by the clock.
-            waits = ()
-        for channel in dict.fromkeys(waits):
-            if not self._settles(channel):
-                is_final = compiled.absence is None or compiled.level == ast.STRONG
-                yield settling_note(channel, is_final=is_final)
-
-    def _gone_notes(self, compiled: CompiledQuery) -> Iterator[str]:
-        """Yield notes on retained events that lack some for ``ONCE``."""
-        if any(bounds.exchange for case in compiled.group.cases for bounds in case):
-            yield from gone_notes(compiled, self.facts, held_times(self.connection))
-
-    def _require_open(self, target: str) -> None:
-        """Refuse to publish to what is no channel of events that queries may make."""
-        require_channel_name(target)
-        facts = self.facts.get(target)
-        if facts is not None and facts.channel is not None:
-            raise CatalogError(
-                "XSCL_BAD_CHANNEL",
-                f"{target} is a stream of {facts.channel}, and PUBLISH appends to a channel",
-                hint=f"PUBLISH {facts.channel}, or another name",
-            )
-
-    def _require_channels(self, statement: Callable[[], RawStatement], channels: Iterable[str]) -> None:
-        for place, channel in enumerate(channels):
-            if channel not in self._there and not self._is_fed(channel):
-                if channel not in self._refused:
-                    how = how_created(channel, strict=True)
-                    self._refused[channel] = no_channel(self.connection, channel, how)
-                raw = statement()
-                raise self._refused[channel].placed(raw.text, _channel_span(raw.created(), place))
-
-
-def _named_channels(compiled: CompiledQuery) -> list[str]:
-    """Return the channels and streams that a query's blocks name, in the order of its text."""
-    if compiled.stepped:
-        return [block.channel for part in compiled.stepped for block in part.compiled.normal.blocks]
-    absent = () if compiled.absence is None else compiled.absence.ends
-    return [*(block.channel for block in compiled.normal.blocks), *(channel for channel, _ in absent)]
-
-
-def _waited_for(compiled: CompiledQuery) -> tuple[str, ...]:
-    """Return the channels whose times decide the answers of windows and steps."""
-    parts = [channel for part in compiled.stepped for channel in part.compiled.channels]
-    return compiled.channels if compiled.windowed is not None else tuple(parts)
-
 
 def _channel_spans(created: ast.CreateQuery, channel: str) -> list[Span]:
     """Return the places of a channel's name; the whole query where it has a stream of it."""
@@ -549,13 +372,6 @@ def _channel_spans(created: ast.CreateQuery, channel: str) -> list[Span]:
     blocks = (*ast.blocks(created.query.source), *absent)
     found = [block.span.start for block in blocks if block.channel == channel]
     return [Span(start, start + len(channel)) for start in found] or [created.query.span]
-
-
-def _channel_span(created: ast.CreateQuery, place: int) -> Span:
-    """Return the place of the channel's name of a block."""
-    absent = (negation.right for negation in created.query.negations)
-    block = (*ast.blocks(created.query.source), *absent)[place]
-    return Span(block.span.start, block.span.start + len(block.channel))
 
 
 @contextmanager

@@ -266,7 +266,7 @@ class Registry:
 
 def _named(work: Registrations, text: str, namespaces: str, compiled: CompiledQuery) -> tuple[str, GroupForm]:
     """Return what a group of a transaction is compiled to, and the name under which it is kept."""
-    known = [(channel, work.facts.get(channel)) for channel in sorted(compiled.read)]
+    known = [(channel, work.channels.facts.get(channel)) for channel in sorted(compiled.read)]
     form = GroupForm(compiled.group, compiled.channels, compiled.specs, compiled.facts)
     return group_name(text, namespaces, known), form
 
