@@ -50,8 +50,8 @@ def consistency_rows(home: Home) -> Iterator[dict[str, object]]:
         yield {
             "query": row.qid,
             "level": row.level,
-            "blocking": _shown(row.blocking, row.ends, channels),
-            "memory": _shown(row.memory, row.ends, channels),
+            "blocking": _distance_text(row.blocking, row.ends, channels),
+            "memory": _distance_text(row.memory, row.ends, channels),
             "inserts": told[row.query, True],
             "retractions": told[row.query, False],
             "late_for": row.late_for,
@@ -83,7 +83,7 @@ def pending_bindings(home: Home, connection: Connection) -> tuple[Counter[int], 
     return waiting, correctable
 
 
-def _shown(distance: int | None, ends: str, channels: Mapping[str, ChannelInfo]) -> str | None:
+def _distance_text(distance: int | None, ends: str, channels: Mapping[str, ChannelInfo]) -> str | None:
     """Write a distance behind clocks; that of the lateness is the greatest of channels that must have nothing."""
     if distance is not None:
         return format_duration(max(0, distance))

@@ -79,7 +79,7 @@ def current_of(home: Home, query: str | None, by: Sequence[str], times: Times, n
         return Current(tuple(by) or _told_groups(info, parsed), times, False)
     assert aggregate.window is not None
     groups = tuple(by) or None
-    settled = _settled(home, parsed) if info.live else None
+    settled = _settled_time(home, parsed) if info.live else None
     if settled is None or (settled > LAST_TIME and now is None):
         return Current(groups, times, True)
     limit = settled if now is None else min(settled, now)
@@ -89,7 +89,7 @@ def current_of(home: Home, query: str | None, by: Sequence[str], times: Times, n
     return Current(groups, replace(times, since=since, until=until), False)
 
 
-def _settled(home: Home, query: ast.Query) -> int | None:
+def _settled_time(home: Home, query: ast.Query) -> int | None:
     """Return the time below which the channels of a query are settled; None: some are not."""
     with home.catalog.read() as connection:
         streams, watermarks = read_streams(connection), read_watermarks(connection)

@@ -260,7 +260,7 @@ def _absent(catalog: Catalog, compiled: CompiledQuery, level: ast.Level) -> Iter
     """Yield what must not be there, and how certain that is."""
     if compiled.absence is None:
         return
-    settled = _settled(catalog, level)
+    settled = _settled_texts(catalog, level)
     for channel, ends in compiled.absence.ends:
         names = [("the latest member" if end.block == LATEST else compiled.block_names[end.block]) for end in ends]
         times = [
@@ -274,7 +274,7 @@ def _ends(catalog: Catalog, compiled: CompiledQuery, tree: ast.Query) -> Iterato
     """Yield the channels whose times end the windows of a query, or decide its steps."""
     if tree.aggregate is None and tree.steps is None:
         return
-    settled = _settled(catalog, ast.STRONG)
+    settled = _settled_texts(catalog, ast.STRONG)
     end = "the last member of a match"
     if tree.aggregate is not None:
         end = "the last match of a window" if tree.aggregate.every is None else "the end of a window"
@@ -328,7 +328,7 @@ def _range(first: int, count: int) -> str:
     return f"block {first}" if count == 1 else f"blocks {first} to {first + count - 1}"
 
 
-def _settled(catalog: Catalog, level: ast.Level) -> Callable[[str], str]:
+def _settled_texts(catalog: Catalog, level: ast.Level) -> Callable[[str], str]:
     """Return a function that tells how far the times of a channel are settled, for queries of a level."""
     with catalog.read() as connection:
         rows = connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.watermark)).all()

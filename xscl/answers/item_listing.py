@@ -57,7 +57,7 @@ def item_rows(home: Home, wanted: ItemFilter) -> Iterator[dict[str, object]]:
     Raises:
         CatalogError: ``XSCL_FEED_NOT_FOUND``: no feed has that address, nor that part.
     """
-    return (row for row, _ in _listed(home, wanted))
+    return (row for row, _ in _find_rows(home, wanted))
 
 
 def item_page(home: Home, wanted: ItemFilter, limit: int) -> tuple[list[dict[str, object]], str | None]:
@@ -66,12 +66,12 @@ def item_page(home: Home, wanted: ItemFilter, limit: int) -> tuple[list[dict[str
     Raises:
         CatalogError: as ``item_rows`` does; ``XSCL_BAD_CURSOR``.
     """
-    found = list(islice(_listed(home, wanted), limit + 1))
+    found = list(islice(_find_rows(home, wanted), limit + 1))
     after = found[limit - 1][1] if len(found) > limit else None
     return [row for row, _ in found[:limit]], after
 
 
-def _listed(home: Home, wanted: ItemFilter) -> Iterator[tuple[dict[str, object], str]]:
+def _find_rows(home: Home, wanted: ItemFilter) -> Iterator[tuple[dict[str, object], str]]:
     """Yield the rows of items, each with its cursor."""
     with home.catalog.read() as connection:
         identities = None
@@ -195,7 +195,7 @@ def _fields(content: str) -> list[tuple[str, str]]:
     return [(str(child.tag), " ".join((child.text or "").split())) for child in parse_stored(content)]
 
 
-def _named(home: Home, connection: Connection, text: str, feed: str | None) -> list[sa.Row[tuple[object, ...]]]:
+def _search_rows(home: Home, connection: Connection, text: str, feed: str | None) -> list[sa.Row[tuple[object, ...]]]:
     """Return the rows of items with an id, or a part of an id, title or link; those of ids go before those of parts."""
     ids = EVENT_IDS.c
     part = "".join(f"\\{c}" if c in "\\%_" else c for c in text)
@@ -225,7 +225,7 @@ def find_item(home: Home, text: str, feed: str | None = None) -> tuple[dict[str,
         CatalogError: ``XSCL_ITEM_NOT_FOUND``: there is none, or more than one.
     """
     with home.catalog.read() as connection:
-        found = _named(home, connection, text, feed)
+        found = _search_rows(home, connection, text, feed)
         addresses = _addresses(connection)
     items = list(dict.fromkeys((row.channel, row.feed, row.base) for row in found))
     if len(items) != 1 or not text:

@@ -125,7 +125,7 @@ def _row(one: Suggestion) -> dict[str, object]:
         "feed": one.feed,
         "events": one.events,
         "behind": one.behind,
-        **{name: _shown(getattr(one, name)) for name in ("p50", "p999", "longest")},
+        **{name: _time_text(getattr(one, name)) for name in ("p50", "p999", "longest")},
         "lateness": _lateness(one),
         "suggested": format_duration(one.suggested),
     }
@@ -137,7 +137,7 @@ def _lateness(one: Suggestion) -> str:
     return "no limit" if one.lateness is None else format_duration(one.lateness)
 
 
-def _shown(time: int) -> str:
+def _time_text(time: int) -> str:
     """Return a time in seconds, or shorter than that in milliseconds, rounded up."""
     unit = UNITS["s"] if time >= UNITS["s"] else UNITS["ms"]
     return format_duration(-(-time // unit) * unit)
@@ -169,7 +169,7 @@ def suggestions(home: Home) -> Iterator[Suggestion]:
         lateness = channels[name].lateness if name in channels else None
         mine = numbers == found.index(name)
         auto = name in declared
-        yield replace(_told(name, None, behind[mine & ~feeds.first], lateness), auto=auto)
+        yield replace(_suggestion_for(name, None, behind[mine & ~feeds.first], lateness), auto=auto)
         for feed in np.unique(feeds.number[mine & (feeds.number >= 0)]).tolist():
             # A feed is judged by its own times.
             own = mine & (feeds.number == feed)
@@ -177,11 +177,13 @@ def suggestions(home: Home) -> Iterator[Suggestion]:
             if len(distance):
                 identity = feeds.names[feed]
                 clock = declared[name].get(identity) if auto else None
-                told = _told(name, shown.get(identity, identity), distance, clock.lateness if clock else lateness)
+                told = _suggestion_for(
+                    name, shown.get(identity, identity), distance, clock.lateness if clock else lateness
+                )
                 yield replace(told, auto=auto, identity=identity)
 
 
-def _told(channel: str, feed: str | None, behind: Int64s, lateness: int | None) -> Suggestion:
+def _suggestion_for(channel: str, feed: str | None, behind: Int64s, lateness: int | None) -> Suggestion:
     ordered = np.sort(behind)
 
     def kept_by(part: float) -> int:

@@ -150,7 +150,7 @@ class _Reader:
         kind = definition.window, definition.every, definition.last, definition.per, definition.group
         told = definition.columns, definition.element, definition.holes
         own = kind, definition.aggregates, definition.crossing, definition.once_per, definition.top, definition.by, told
-        said = _shown(_window(tree), names)
+        said = _with_paths(_window(tree), names)
         found = self.made.add("aggregate", (paths, len(compiled.channels)), own, (of,), said)
         if not definition.having:
             return found
@@ -186,12 +186,12 @@ class _Reader:
                 negation = absent.pop()
                 sides = walked(node.left, said), sources[node.right.number]
                 words = f"{negation.op.replace(' ', '-')} {_inside(format_negation(negation))}".strip()
-                return self.made.add("absence", *keys(node), sides, _shown(words, names))
+                return self.made.add("absence", *keys(node), sides, _with_paths(words, names))
             assert isinstance(said, ast.Next | ast.Fold)
             inputs = walked(node.left, said.left), walked(node.right, said.right)
             kind: Kind = "next" if isinstance(node, Next) else "fold"
             words = f"{kind} {_inside(format_operator(said))}".strip()
-            return self.made.add(kind, *keys(node), inputs, _shown(words, names))
+            return self.made.add(kind, *keys(node), inputs, _with_paths(words, names))
 
         places = {id(node): place for place, node in enumerate(_nodes(shape.root))}
         return walked(shape.root, tree.steps)
@@ -229,8 +229,8 @@ def _joined(joins: Sequence[ast.Join], names: _Paths) -> tuple[str, str]:
     window = joins[0].windows[0] if len(joins) == 1 and len(joins[0].windows) == 1 else None
     if isinstance(window, ast.Window) and window.kind == "within" and window.high is not None:
         atoms = _inside(format_operator(replace(joins[0], windows=())))
-        return f"{joins[0].op} {_shown(atoms, names)} within {{}}", format_duration(window.high)
-    return _shown(" ".join(map(format_operator, joins)), names), ""
+        return f"{joins[0].op} {_with_paths(atoms, names)} within {{}}", format_duration(window.high)
+    return _with_paths(" ".join(map(format_operator, joins)), names), ""
 
 
 # -- words ---------------------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def _of_predicates(predicates: Sequence[ast.Predicate], above: str) -> Iterator[
                 yield from _of_steps(steps, above)
 
 
-def _shown(words: str, names: _Paths) -> str:
+def _with_paths(words: str, names: _Paths) -> str:
     """Return words in which variables are the paths that they stand for."""
     parts = re.split(r"('(?:[^']|'')*')", words)
     return "".join(
@@ -311,7 +311,7 @@ def _inside(operator: str) -> str:
 def _conditions(atoms: Sequence[ast.Atom], names: _Paths) -> tuple[str, str]:
     """Return conditions as words, and the constant that ends them, if there is one."""
     words = [f"{format_operand(a.left)} {a.op} {format_operand(a.right)}" for a in atoms]
-    said = _shown(" AND ".join(words), names)
+    said = _with_paths(" AND ".join(words), names)
     last = atoms[0].right
     if len(atoms) == 1 and isinstance(last, ast.StringOperand | ast.Linear) and getattr(last, "path", None) is None:
         constants = format_operand(last)
@@ -324,7 +324,7 @@ def _filter(step: ast.Filter, names: _Paths) -> tuple[str, str]:
     atoms = [each for each in step.conditions if isinstance(each, ast.Atom)]
     if len(atoms) == len(step.conditions) and not step.windows:
         return _conditions(atoms, names)
-    return _shown(_inside(format_operator(step)), names), ""
+    return _with_paths(_inside(format_operator(step)), names), ""
 
 
 def _window(tree: ast.Query) -> str:

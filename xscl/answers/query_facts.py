@@ -197,7 +197,7 @@ def join_facts(compiled: CompiledQuery) -> Iterator[JoinFacts]:
 
 def _join_text(compiled: CompiledQuery, join: ValueJoin) -> str:
     left, right = (
-        _applied(_written(functions), _meta_name(compiled, place))
+        _applied(_applied_functions(functions), _meta_name(compiled, place))
         for functions, place in ((join.fn_l, join.left), (join.fn_r, join.right))
     )
     form = solved(join)
@@ -209,7 +209,7 @@ def _join_text(compiled: CompiledQuery, join: ValueJoin) -> str:
     return f"{alone} {form.op} {other}"
 
 
-def _written(functions: str) -> str:
+def _applied_functions(functions: str) -> str:
     """Return the functions that a query applies, of those of an edge."""
     first, _, others = functions.partition(" ")
     return others if first == "number" or is_role(first) else functions

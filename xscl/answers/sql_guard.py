@@ -126,7 +126,7 @@ def judge(statement: str, relations: Collection[str], more: Callable[[], Collect
     known = _Known(relations, more)
     match words_of(statement, tokens):
         case ["SHOW", *_]:
-            return _shown(statement, known)
+            return _judge_show(statement, known)
         case ["DESC" | "DESCRIBE", *_]:
             return _described(statement, tokens, known)
         case ["SELECT" | "WITH" | "FROM" | "VALUES", *_]:
@@ -157,7 +157,7 @@ class _Known:
         return name in self._names or name in self.all()
 
 
-def _shown(statement: str, relations: _Known) -> Judged:
+def _judge_show(statement: str, relations: _Known) -> Judged:
     if found := re.fullmatch(r"\s*show\s+(tables|views)[\s;]*", statement, re.IGNORECASE):
         return Judged("show", f"SHOW {found[1].upper()}", 0, relations.all(), None)
     if found := re.fullmatch(r"\s*show\s+columns\s+(?:in|from)\s+(`?)(\w+)\1[\s;]*", statement, re.IGNORECASE):

@@ -126,20 +126,20 @@ def _size_of_call(node: exp.Expr, name: str) -> float:
         _checked(node, None if rows is None else rows - 1, MOST_RANGE)
     elif name in _SIZED and len(arguments) > _SIZED[name]:
         if name in _MULTIPLY and any(isinstance(each, exp.Identifier) for each in arguments[0].walk()):
-            raise _too_large(f"{_shown(node)}: what is repeated is a constant")
+            raise _too_large(f"{_node_text(node)}: what is repeated is a constant")
         return max(1.0, _checked(node, _size(name, arguments[_SIZED[name]]), MOST_ELEMENTS))
     elif name == "count_min_sketch" and len(arguments) > 1:
         error = _number(arguments[1])
         if error is None or error < _LEAST_ERROR:
-            raise _too_large(f"{_shown(node)}: the error is a constant, {_LEAST_ERROR:g} at least")
+            raise _too_large(f"{_node_text(node)}: the error is a constant, {_LEAST_ERROR:g} at least")
     elif name in ("format_string", "printf") and arguments:
         form = arguments[0]
         if not (isinstance(form, exp.Literal) and form.is_string) or _WIDE.search(str(form.this)):
-            raise _too_large(f"{_shown(node)}: the format is a constant with widths of four digits at most")
+            raise _too_large(f"{_node_text(node)}: the format is a constant with widths of four digits at most")
     elif name == "window" and len(arguments) > 2:
         lengths = [_duration(each) for each in arguments[1:3]]
         if None in lengths or not lengths[1] or (lengths[0] or 0) / lengths[1] > _MOST_WINDOWS:
-            raise _too_large(f"{_shown(node)}: a time is in {_MOST_WINDOWS:,} windows at most")
+            raise _too_large(f"{_node_text(node)}: a time is in {_MOST_WINDOWS:,} windows at most")
     elif name in ("aggregate", "reduce") and len(arguments) > 2:
         _check_fold(node, arguments[2])
     return 1.0
@@ -147,9 +147,9 @@ def _size_of_call(node: exp.Expr, name: str) -> float:
 
 def _checked(node: exp.Expr, size: float | None, most: int) -> float:
     if size is None:
-        raise _too_large(f"{_shown(node)}: its size is no constant")
+        raise _too_large(f"{_node_text(node)}: its size is no constant")
     if size > most:
-        raise _too_large(f"{_shown(node)} makes {size:,.0f} values, at most {most:,}")
+        raise _too_large(f"{_node_text(node)} makes {size:,.0f} values, at most {most:,}")
     return size
 
 
@@ -253,7 +253,7 @@ def _check_fold(node: exp.Expr, merge: exp.Expr) -> None:
         return
     gathered = merge.expressions[0].name.lower()
     if _doubles(merge.this, gathered):
-        raise _too_large(f"{_shown(node)}: what is gathered stands once in it")
+        raise _too_large(f"{_node_text(node)}: what is gathered stands once in it")
 
 
 def _check_recursion(node: exp.With) -> None:
@@ -261,7 +261,7 @@ def _check_recursion(node: exp.With) -> None:
         for inner in table.this.walk():
             names = [column.name.lower() for column in _columns(inner)] if _joins(inner) else []
             if len(names) > len(set(names)):
-                raise _too_large(f"{_shown(inner)}: a column stands once in what a recursive table joins")
+                raise _too_large(f"{_node_text(inner)}: a column stands once in what a recursive table joins")
 
 
 def _doubles(body: exp.Expr, name: str) -> bool:
@@ -316,7 +316,7 @@ def _name(node: exp.Expr | None) -> str:
     return str(node.this.name if isinstance(node.this, exp.Expr) else node.this).lower()
 
 
-def _shown(node: exp.Expr) -> str:
+def _node_text(node: exp.Expr) -> str:
     text = node.sql("spark", comments=False)
     return f"{text[:80]!r}{'…' if len(text) > 80 else ''}"
 

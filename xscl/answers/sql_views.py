@@ -86,10 +86,10 @@ def sql_session(
     with home_relations(home) as relations:
         given = _named_frames(frames, relations.names)
         judged = judge(statement, relations.names | given.keys(), views_of_caller)
-        return _answered(relations, session, judged, given, caller)
+        return _answer(relations, session, judged, given, caller)
 
 
-def _answered(
+def _answer(
     relations: HomeRelations,
     session: SparkSession,
     judged: Judged,

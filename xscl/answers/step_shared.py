@@ -65,11 +65,13 @@ def shared_step(connection: Connection, gid: int) -> SharedStep | None:
     queries = sorted(reader.name for other in groups for reader in readers[other] if reader.until == NEVER)
     mine = next(each for each in stepped if each.gid == gid)
     own = known_steps(mine.text, tuple(sorted(mine.namespaces.items())))
-    told = tuple(_told(own, known[gid][0], [known[other][1] for other in groups]))
+    told = tuple(_number_facts(own, known[gid][0], [known[other][1] for other in groups]))
     return SharedStep(names[gid], len(queries), len(groups), tuple(queries[:_NAMED]), told)
 
 
-def _told(own: StepsDefinition, shape: StepsDefinition, numbers: Sequence[Sequence[Fraction]]) -> Iterator[NumberFacts]:
+def _number_facts(
+    own: StepsDefinition, shape: StepsDefinition, numbers: Sequence[Sequence[Fraction]]
+) -> Iterator[NumberFacts]:
     """Yield the conditions whose numbers differ by query."""
     sharing, root = sharing_of(shape.root, numbers)
     for node, said in zip(numbered_nodes(root), numbered_nodes(own.root), strict=True):

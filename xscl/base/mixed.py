@@ -49,7 +49,7 @@ class Part(NamedTuple):
 
 def mixed_parts(op: str, left: Set[Kind], right: Set[Kind]) -> list[Part]:
     """Return the parts of a comparison of values of these kinds; [] where all pairs of kinds are compared alike."""
-    pairs = {_decided(op, one, other) for one in left for other in right}
+    pairs = {_comparison_kind(op, one, other) for one in left for other in right}
     if len(pairs) == 1:
         return []
     if op == "=":
@@ -80,7 +80,7 @@ def _in_order(pairs: Set[Kind], left: Set[Kind], right: Set[Kind]) -> list[tuple
     return found
 
 
-def _decided(op: str, left: Kind, right: Kind) -> Kind:
+def _comparison_kind(op: str, left: Kind, right: Kind) -> Kind:
     """Tell in which way values of two kinds are compared."""
     if "n" in (left, right):
         return "n"

@@ -103,13 +103,13 @@ def listed_files(folder: Path) -> list[Path]:
     Raises:
         EngineError: ``XSCL_FILE_MISSING``; ``XSCL_FILE_DAMAGED``.
     """
-    files = _listed(folder)
+    files = _listed_digests(folder)
     for file, digest in files.items():
         _require(file, digest)
     return list(files)
 
 
-def _listed(folder: Path) -> dict[Path, str]:
+def _listed_digests(folder: Path) -> dict[Path, str]:
     return {folder / name: digest for name, digest in json.loads(read_whole(folder / LIST)).items()}
 
 
@@ -122,7 +122,7 @@ def damaged_files(path: Path, *, deep: bool) -> Iterator[tuple[Path, str]]:
     """
     if path.is_dir():
         try:
-            files = _listed(path)
+            files = _listed_digests(path)
         except EngineError as error:
             yield path / LIST, "missing" if error.condition == "XSCL_FILE_MISSING" else _CHANGED
             return

@@ -141,7 +141,7 @@ def _fill(found: list[bytes | None], run: Sequence[tuple[int, bytes]], most: int
     """Put the canonical texts of a run of documents in their places; ``most`` are the bytes that one may have."""
     if not run:
         return
-    texts = _written([data for _, data in run])
+    texts = _canonical_texts([data for _, data in run])
     if texts is not None:
         for (place, _), text in zip(run, texts, strict=True):
             if len(text) <= most:
@@ -153,7 +153,7 @@ def _fill(found: list[bytes | None], run: Sequence[tuple[int, bytes]], most: int
             _fill(found, run[start : start + part], most)
 
 
-def _written(run: Sequence[bytes]) -> list[bytes] | None:
+def _canonical_texts(run: Sequence[bytes]) -> list[bytes] | None:
     """Return the canonical texts of documents; None where one of them may be none."""
     found = _parsed(run)
     return None if found is None else found[1]

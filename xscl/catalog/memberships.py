@@ -105,10 +105,12 @@ def member_names(connection: Connection) -> Iterator[tuple[int, str, list[int], 
     streams = {row.number: row for row in connection.execute(sa.select(STREAMS))}
     memberships = stored_memberships(connection)
     for number, membership in memberships.items():
-        yield from _named(number, membership, [streams[stream] for stream in membership.streams if stream in streams])
+        yield from _rows_by_channel(
+            number, membership, [streams[stream] for stream in membership.streams if stream in streams]
+        )
 
 
-def _named(
+def _rows_by_channel(
     number: int, membership: Membership, streams: Collection[sa.Row[tuple[object, ...]]]
 ) -> Iterator[tuple[int, str, list[int], list[str], bool]]:
     names, numbers = sorted(stream.name for stream in streams), sorted(membership.streams)

@@ -18,11 +18,11 @@ __all__ = ["held_times", "held_up", "held_up_note", "keep_times"]
 
 def held_times(connection: Connection) -> dict[str, int]:
     """Return the time from which on events are held as of the last commit, for each channel that has let events go."""
-    return {row.name: row.held_from for row in connection.execute(*_held())}
+    return {row.name: row.held_from for row in connection.execute(*_select_held())}
 
 
 @prepared
-def _held() -> sa.Select[Any]:
+def _select_held() -> sa.Select[Any]:
     return sa.select(CHANNELS.c.name, CHANNELS.c.held_from).where(CHANNELS.c.held_from.is_not(None))
 
 

@@ -106,7 +106,7 @@ def export(
         from xscl.base.system_errors import named_file_faults
         from xscl.upkeep.event_export import export_events
 
-        with named_file_faults(opened.root), _written(file, zipped=file.endswith(".gz")) as stream:
+        with named_file_faults(opened.root), _open_target(file, zipped=file.endswith(".gz")) as stream:
             written = export_events(opened, stream)
         say(f"{file}: {counted(written.events, 'event')}, {counted(written.queries, 'query')}")
         if written.channels:
@@ -116,7 +116,7 @@ def export(
         return
     from xscl.upkeep.archive_export import export_home
 
-    with _written(file) as stream:
+    with _open_target(file) as stream:
         packed = export_home(opened, stream)
     say(
         f"{file}: {_contents(packed)}; {counted(packed.files, 'file')} of {counted(packed.bytes, 'byte')} "
@@ -169,7 +169,7 @@ def _opened(file: str) -> AbstractContextManager[BinaryIO]:
 
 
 @contextmanager
-def _written(file: str, *, zipped: bool = False) -> Iterator[BinaryIO]:
+def _open_target(file: str, *, zipped: bool = False) -> Iterator[BinaryIO]:
     """Return a file to write to, which is there when all of it is; ``-`` is stdout."""
     from xscl.base.atomic_files import written_whole
 

@@ -97,19 +97,19 @@ class Shell:
         """Do what is complete of a text, whose first line is ``begin``; return the rest."""
         word = _WORDS.get(text.strip().rstrip(";").lower())
         if word is not None or text.lstrip().startswith("\\"):
-            with self._told(file, begin):
+            with self._tell_errors(file, begin):
                 self._command(word or text.strip())
             return ""
         while (found := first_statement(text)) is not None and (found.is_ended or is_all):
             line = begin + found.line - 1
-            with self._told(file, line):
+            with self._tell_errors(file, line):
                 self._statement(found, line if file else 1, file)
             begin += text[: found.end].count("\n")
             text = text[found.end :]
         return text if text.strip() else ""
 
     @contextmanager
-    def _told(self, file: str | None, line: int) -> Iterator[None]:
+    def _tell_errors(self, file: str | None, line: int) -> Iterator[None]:
         """Tell a person of an error; the error of a file gets its place.
 
         Raises:

@@ -219,7 +219,7 @@ class Planner:
         changed = self._subscribers.move(connection, first, last)
         self._waiting |= {*self._groups, *self._subscribers} if changed is None else changed
         self._facts = facts
-        stale = [gid for gid in self._waiting if gid in self._groups and not self._stays(gid)]
+        stale = [gid for gid in self._waiting if gid in self._groups and not self._keeps_channels(gid)]
         missing = [gid for gid in self._waiting if gid in self._subscribers]
         missing = sorted(set(missing).intersection(stale) | {gid for gid in missing if gid not in self._groups})
         whole = self._chosen is None and not self._groups
@@ -254,7 +254,7 @@ class Planner:
     def _facts_of(self, is_asked: bool, channels: Iterable[str]) -> _Facts:
         return tuple(deciding(self._facts.get(channel), is_asked) for channel in channels)
 
-    def _stays(self, gid: int) -> bool:
+    def _keeps_channels(self, gid: int) -> bool:
         """Whether a group of the program may stay there: a group is compiled again only if its own channels change."""
         known = self._groups[gid]
         return gid in self._subscribers and known.facts == self._facts_of(known.asks_kind, known.channels)

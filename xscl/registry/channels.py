@@ -99,7 +99,7 @@ def add_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
     channel = ChannelInfo.new(name)
     with catalog.begin() as connection:
         _require_free(connection, name)
-        _put(connection, _changed(channel, options))
+        _put(connection, _with_options(channel, options))
 
 
 def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANNEL, **given: Any) -> None:
@@ -120,7 +120,7 @@ def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
             raise _bad("only streams have a source")
         if channel is None:
             raise no_channel(connection, name, how_created(name))
-        changed = _changed(channel, options)
+        changed = _with_options(channel, options)
         _refuse_contradictions(connection, channel, changed, options)
         _put(connection, changed)
         if channel.auto and not changed.auto:
@@ -260,7 +260,7 @@ def _bad(fault: str, hint: str | None = None) -> CatalogError:
     return CatalogError("XSCL_BAD_CHANNEL", fault, hint=hint)
 
 
-def _changed(channel: ChannelInfo, options: ChannelOptions) -> ChannelInfo:
+def _with_options(channel: ChannelInfo, options: ChannelOptions) -> ChannelInfo:
     kind = options.kind or channel.kind
     if kind not in ("xml", "rows"):
         raise _bad(f"a channel is of kind xml or rows, not {kind!r}")

@@ -48,7 +48,9 @@ def refresh(memory: Memory, connection: Connection, channel: str, before: Channe
     for gids in in_parts(connection.scalars(reading.order_by(QUERIES.c.gid)).all()):
         groups = connection.execute(sa.select(GROUPS).where(GROUPS.c.gid.in_(gids))).all()
         changed = [
-            row.gid for row in groups if not (grown and _stays(row.key, prepare(row.text, row.namespaces).compiled))
+            row.gid
+            for row in groups
+            if not (grown and _keeps_group(row.key, prepare(row.text, row.namespaces).compiled))
         ]
         if not changed:
             continue
@@ -76,7 +78,7 @@ def compile_info(info: QueryInfo, facts: Mapping[str, ChannelFacts]) -> Compiled
     return compile_query(parse_query(info.text), info.text, namespaces=info.namespaces, channels=facts)
 
 
-def _stays(key: str, compiled: CompiledQuery) -> bool:
+def _keeps_group(key: str, compiled: CompiledQuery) -> bool:
     """Whether all queries of a group stay in it when columns were added, told from what its text compiles to now."""
     # Comparisons in order with and without arithmetic (x < y, x < y + 0) are one group until both are known as texts.
     return key == compiled.group.key and all(join.kind != "BAND" for join in compiled.group.instance.joins)

@@ -232,7 +232,7 @@ class Registry:
         step("register.committed")
         self.memory.known.learn(work.loading.new)
         if self._kept is not None and len(work.loading.made) > FEW:
-            self._kept.add([_named(work, *made) for made in work.loading.made])
+            self._kept.add([_group_form(work, *made) for made in work.loading.made])
 
     def _many(
         self,
@@ -264,7 +264,7 @@ class Registry:
         return outcomes
 
 
-def _named(work: Registrations, text: str, namespaces: str, compiled: CompiledQuery) -> tuple[str, GroupForm]:
+def _group_form(work: Registrations, text: str, namespaces: str, compiled: CompiledQuery) -> tuple[str, GroupForm]:
     """Return what a group of a transaction is compiled to, and the name under which it is kept."""
     known = [(channel, work.channels.facts.get(channel)) for channel in sorted(compiled.read)]
     form = GroupForm(compiled.group, compiled.channels, compiled.specs, compiled.facts)

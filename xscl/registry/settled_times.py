@@ -26,7 +26,7 @@ def keep_settled(connection: Connection, before: Mapping[str, ChannelInfo]) -> N
     now, newest, feeders = read_channels(connection), read_newest(connection), read_feeders(connection)
     old, new = Clocks(before.values(), newest), Clocks(now.values(), newest)
     for name, channel in before.items():
-        times = _settled(old, channel), _settled(new, now[name])
+        times = _late_below(old, channel), _late_below(new, now[name])
         known = [time for time in times if time is not None and time > FIRST_TIME]
         # Times of published channels follow from those of others.
         if times[0] == times[1] or not known or name in feeders:
@@ -38,7 +38,7 @@ def keep_settled(connection: Connection, before: Mapping[str, ChannelInfo]) -> N
             note_heartbeat(connection, name, beat)
 
 
-def _settled(clocks: Clocks, channel: ChannelInfo) -> int | None:
+def _late_below(clocks: Clocks, channel: ChannelInfo) -> int | None:
     """Return the time below which events are late."""
     shown = clocks.shown(channel)
     return None if shown is None or channel.lateness is None else shown - channel.lateness

@@ -200,7 +200,7 @@ def end_unread(connection: Connection, gid: int, now: int) -> Iterator[str]:
 
 def _newest(connection: Connection, begin: str) -> str | None:
     """Return the newest live sub-query of some beginning, if nothing came since its registration."""
-    mine = *_named(QUERIES.c.qid, begin), QUERIES.c.docid_until == NEVER
+    mine = *_begins_with(QUERIES.c.qid, begin), QUERIES.c.docid_until == NEVER
     statement = sa.select(QUERIES.c.qid, QUERIES.c.docid_from).where(*mine).order_by(QUERIES.c.docid_from.desc())
     row = connection.execute(statement.limit(1)).first()
     return None if row is None or _came(connection, row.docid_from) else str(row.qid)
@@ -225,12 +225,12 @@ def _number(connection: Connection, begin: str) -> int:
     taken = {
         name
         for column in (QUERIES.c.qid, CHANNELS.c.name)
-        for name in connection.scalars(sa.select(column).where(*_named(column, begin)))
+        for name in connection.scalars(sa.select(column).where(*_begins_with(column, begin)))
     }
     return 1 + max((int(name.removeprefix(begin)) for name in taken), default=0)
 
 
-def _named(column: sa.Column[str], begin: str) -> tuple[sa.ColumnElement[bool], ...]:
+def _begins_with(column: sa.Column[str], begin: str) -> tuple[sa.ColumnElement[bool], ...]:
     """Return the condition that a name has this beginning, which ends with a dot."""
     return column >= begin, column < begin[:-1] + "/"
 

@@ -67,14 +67,14 @@ def connect_session(options: SessionOptions) -> SparkSession:
             stop_session(session)
         raise EngineError(
             "XSCL_NO_SPARK",
-            f"no session starts with {options.where}: {_told(error)}",
+            f"no session starts with {options.where}: {_reason(error)}",
             hint="the server's version of Spark must be that of pyspark here; an address with a token or use_ssl needs "
             "a server with TLS",
         ) from error
     return session
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """Return what an error of gRPC tells, or else its first line."""
     found = re.search(r'details = "(.*)"', str(error))
     return found[1] if found else spark_reason(str(error))

@@ -118,7 +118,7 @@ def look_at_nodes(session: SparkSession, home: Path | None) -> list[Node]:
         private_folder(folder)
         (folder / "token").write_text(token, encoding="ascii")
     try:
-        told = _in_time(lambda: _told(session, _probe("" if folder is None else str(folder), token)))
+        told = _in_time(lambda: _ask_nodes(session, _probe("" if folder is None else str(folder), token)))
         written = set() if folder is None else {path.name for path in folder.iterdir()}
     finally:
         if folder is not None:
@@ -134,7 +134,7 @@ def _node(told: dict[str, Any], written: set[str]) -> Node:
     return Node(**told)
 
 
-def _told(session: SparkSession, probe: Callable[[int], str]) -> dict[tuple[str, str], dict[str, Any]]:
+def _ask_nodes(session: SparkSession, probe: Callable[[int], str]) -> dict[tuple[str, str], dict[str, Any]]:
     """Ask in rounds, each of a task for every core, until no new node is found for a while."""
     from pyspark.sql.functions import udf
 

@@ -64,7 +64,7 @@ def late_rows(catalog: Catalog, choice: LateChoice) -> Iterator[dict[str, object
     Raises:
         CatalogError: ``XSCL_UNKNOWN_CHANNEL``.
     """
-    for row in _found(catalog, choice):
+    for row in _read_pages(catalog, choice):
         yield {
             "channel": row.channel,
             "id": row.id,
@@ -83,7 +83,7 @@ def late_lines(home: Home, choice: LateChoice) -> Iterator[dict[str, object]]:
 
     with home.catalog.snapshot() as connection:
         lines = EventLines(home, read_channels(connection), read_streams(connection), stored_memberships(connection))
-    rows = _found(home.catalog, choice)
+    rows = _read_pages(home.catalog, choice)
     while part := [row.docid for row in itertools.islice(rows, _PAGE)]:
         for event in sorted(
             events_of(home, set(part) - {None}, _COLUMNS).to_pylist(), key=lambda event: int(event["docid"])
@@ -139,7 +139,7 @@ def _check(connection: Connection, choice: LateChoice) -> None:
         raise no_channel(connection, choice.channel)
 
 
-def _found(catalog: Catalog, choice: LateChoice) -> Iterator[sa.Row[tuple[object, ...]]]:
+def _read_pages(catalog: Catalog, choice: LateChoice) -> Iterator[sa.Row[tuple[object, ...]]]:
     """Rows of relation ``late``, a page at a time."""
     after = 0
     with catalog.read() as connection:

@@ -164,19 +164,19 @@ class Results:
         found = Combinations.of(self._rows("docs", ["d1", "d2", "docs"]))
         if meanings is not None:
             found = found.where(meanings.have(found))
-        parts = [self._told(file, meanings) for file in self._files if Path(file).name == SPANS_FILE]
+        parts = [self._span_pairs(file, meanings) for file in self._files if Path(file).name == SPANS_FILE]
         return Combinations.together([found, *parts]) if parts else found
 
     def classes(self) -> Combinations:
         """Return the class of each combination, without its documents."""
         rows = self._rows("docs", [])
         origin, number = int64s(rows.column("origin")), int64s(rows.column("class"))
-        parts = [self._told(file, None) for file in self._files if Path(file).name == SPANS_FILE]
+        parts = [self._span_pairs(file, None) for file in self._files if Path(file).name == SPANS_FILE]
         origins = np.concatenate([origin, *(each.origin for each in parts)])
         numbers = np.concatenate([number, *(each.number for each in parts)])
         return Combinations(origins, numbers, np.empty((len(origins), 0), dtype=np.int64))
 
-    def _told(self, file: str | Path, meanings: Meanings | None) -> Combinations:
+    def _span_pairs(self, file: str | Path, meanings: Meanings | None) -> Combinations:
         """Return the pairs of a file of spans; only those that are wanted are made."""
 
         def wanted(origin: Int64s, number: Int64s) -> Bools:

@@ -43,7 +43,7 @@ def export_home(home: Home, stream: BinaryIO) -> Packed:
     """
     with temporary_folder("xscl-export") as folder:
         try:
-            sizes, packed = _listed(home, folder / CATALOG)
+            sizes, packed = _packing_list(home, folder / CATALOG)
             with (
                 gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=1, filename="") as zipped,
                 tarfile.open(fileobj=zipped, mode="w|") as tar,
@@ -62,14 +62,14 @@ def export_home(home: Home, stream: BinaryIO) -> Packed:
     return packed
 
 
-def _listed(home: Home, catalog: Path) -> tuple[Sizes, Packed]:
+def _packing_list(home: Home, catalog: Path) -> tuple[Sizes, Packed]:
     """Copy the catalogue, and return its size and those of the files that it names, in the order of packing."""
     for tried in range(1, _TRIES + 1):
         catalog.unlink(missing_ok=True)
         copy_to_file(home.catalog, catalog)
         step("export.catalog")
         try:
-            return _named(home.root, catalog)
+            return _named_sizes(home.root, catalog)
         except FileNotFoundError:
             # Retention may remove files with their rows; then a new copy names others.
             if tried == _TRIES:
@@ -77,7 +77,7 @@ def _listed(home: Home, catalog: Path) -> tuple[Sizes, Packed]:
     raise AssertionError
 
 
-def _named(root: Path, path: Path) -> tuple[Sizes, Packed]:
+def _named_sizes(root: Path, path: Path) -> tuple[Sizes, Packed]:
     with file_catalog(path) as catalog, catalog.read() as connection:
         named = list(named_files(connection))
         events = event_count(connection)

@@ -106,7 +106,7 @@ class EventUpkeep:
         files = self.files()
         if kept:
             for file in files:
-                gone = self._gone(file, kept)
+                gone = self._lost_events(file, kept)
                 if gone == file.rows or (gone * 2 >= file.rows and file.path not in self._patient):
                     yield self._replace([file], kept)
         for inputs in self._merges(self.files()):
@@ -114,12 +114,14 @@ class EventUpkeep:
 
     def oldest_kept(self, kept: Mapping[str, int]) -> int | None:
         """Return the least place of a file with an event that is kept; None without one."""
-        firsts = [place_of(file.first) for file in self.files() if not kept or self._gone(file, kept) < file.rows]
+        firsts = [
+            place_of(file.first) for file in self.files() if not kept or self._lost_events(file, kept) < file.rows
+        ]
         return min(firsts, default=None)
 
     # -- what files hold ---------------------------------------------------------------------------------------
 
-    def _gone(self, file: EventFile, kept: Mapping[str, int]) -> float:
+    def _lost_events(self, file: EventFile, kept: Mapping[str, int]) -> float:
         """Estimate how many events of a file are gone; the number is exact if none or all are."""
         gone = 0.0
         for channel, (rows, times) in self._facts_of(file).items():
@@ -166,9 +168,9 @@ class EventUpkeep:
         paths = home.paths([file.path for file in inputs])
         told = _read(paths, ["docid", "channel", "ts", "id"]).sort_by("docid")
         docids = told.column("docid").to_numpy()
-        stays = _stays(told, kept)
+        stays = _kept_mask(told, kept)
         count = int(stays.sum())
-        spans = [span for row in ranges for span in _left(row, told, docids, stays)]
+        spans = [span for row in ranges for span in _remaining_ranges(row, told, docids, stays)]
         removed = docids[~stays]
         path: str | None = None
         with removed_unless_named(home, INTAKE_FILES.c.path) as written:
@@ -232,7 +234,7 @@ def runs_of(docids: Numbers) -> Iterator[tuple[int, int]]:
         yield from zip(docids[starts].tolist(), docids[np.concatenate([ends, [len(docids) - 1]])].tolist(), strict=True)
 
 
-def _stays(told: pa.Table, kept: Mapping[str, int]) -> npt.NDArray[np.bool_]:
+def _kept_mask(told: pa.Table, kept: Mapping[str, int]) -> npt.NDArray[np.bool_]:
     """Tell which events are kept."""
     ts = told.column("ts").to_numpy()
     stays = np.ones(len(ts), np.bool_)
@@ -251,7 +253,7 @@ def _take_out(connection: Connection, inputs: Sequence[EventFile]) -> None:
             raise changed_elsewhere(file.path)
 
 
-def _left(
+def _remaining_ranges(
     row: sa.Row[tuple[object, ...]], told: pa.Table, docids: Numbers, stays: npt.NDArray[np.bool_]
 ) -> list[dict[str, object]]:
     """Return the parts of a range that remain; events between kept ones stay where the parts would be many."""

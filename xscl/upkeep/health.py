@@ -162,7 +162,7 @@ def _checked_database(connection: Connection, deep: bool) -> str | None:
 
     With ``deep``, indexes are compared with their tables too.
     """
-    if (lacking := _lacking(connection)) is not None:
+    if (lacking := _missing_tables(connection)) is not None:
         return lacking
     if connection.dialect.name != "sqlite":
         return None
@@ -175,7 +175,7 @@ def _checked_database(connection: Connection, deep: bool) -> str | None:
     return _wrong_row(connection) if deep and found == "ok" else None if found == "ok" else found
 
 
-def _lacking(connection: Connection) -> str | None:
+def _missing_tables(connection: Connection) -> str | None:
     """Return the tables and columns of this version that a catalogue does not have."""
     inspector = sa.inspect(connection)
     try:

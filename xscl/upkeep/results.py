@@ -119,7 +119,7 @@ class ResultUpkeep:
             yield len(empty)
         left = [folder for folder in folders if folder not in empty]
         for folder in left if kept else ():
-            if self._gone(folder, kept) >= 0.5:
+            if self._lost_part(folder, kept) >= 0.5:
                 self._merge([folder], kept)
                 yield 1
         held = [folder for folder in self.folders() if folder.matches]
@@ -135,9 +135,9 @@ class ResultUpkeep:
         """Whether no match of a folder is left: each has a member that came with its batch."""
         if not kept:
             return False
-        return oldest is None or folder.last_place < oldest or self._gone(folder, kept) == 1
+        return oldest is None or folder.last_place < oldest or self._lost_part(folder, kept) == 1
 
-    def _gone(self, folder: ResultFolder, kept: Mapping[str, int]) -> float:
+    def _lost_part(self, folder: ResultFolder, kept: Mapping[str, int]) -> float:
         """Estimate which part of a folder's matches is gone: exact if all are, 0 where it is not known yet."""
         facts = self._facts_of(folder)
         if not facts:
@@ -178,7 +178,7 @@ class ResultUpkeep:
         facts: _Facts | None = None
         if kept:
             # Which pairs are left is told one by one.
-            docs, facts = _left(home, _with_pairs(docs, spans), kept)
+            docs, facts = _remaining_combinations(home, _with_pairs(docs, spans), kept)
             spans = spans.slice(0, 0)
         meant = meant.filter(pa.array(_has_class(meant, docs, spans)))
         if not docs.num_rows and not spans.num_rows:
@@ -221,7 +221,7 @@ def _tier(rows: int) -> int | None:
 # -- members ---------------------------------------------------------------------------------------------------
 
 
-def _left(home: Home, docs: pa.Table, kept: Mapping[str, int]) -> tuple[pa.Table, _Facts]:
+def _remaining_combinations(home: Home, docs: pa.Table, kept: Mapping[str, int]) -> tuple[pa.Table, _Facts]:
     """Return the combinations whose members are all kept, and their facts."""
     rows, members = _members(docs)
     events = events_of(home, set(np.unique(members).tolist()), ["docid", "channel", "ts"])

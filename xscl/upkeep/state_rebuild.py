@@ -58,7 +58,9 @@ def rebuild_state(home: Home, lost: Collection[str]) -> int:
     try:
         now, plan = current.plan(last, last + 1), chosen.plan(last + 1, last + 1)
         reach = REACH_SCHEMA.empty_table() if now is None else current.reach.table(now.program, last)
-        written, rows = ([], 0) if plan is None else _walked(home, plan, events, batch, LackingRows(state, reach))
+        written, rows = (
+            ([], 0) if plan is None else _write_missing_rows(home, plan, events, batch, LackingRows(state, reach))
+        )
         with home.catalog.read() as connection:
             watermarks = next_watermarks(channel_clocks(connection), last)
         change = next_state(home, state, batch=batch, reach=reach, watermarks=watermarks, fresh=written)
@@ -71,7 +73,7 @@ def rebuild_state(home: Home, lost: Collection[str]) -> int:
     return rows
 
 
-def _walked(
+def _write_missing_rows(
     home: Home, plan: Plan, events: HeldEvents, batch: int, lacking: LackingRows
 ) -> tuple[list[tuple[Kind, str]], int]:
     """Files of the rows that are lacking, and how many rows they have."""
