@@ -43,6 +43,7 @@
 * ``match_rows``: Rows of ``Engine.matches_df``: Spark's tasks build them from the members' documents
 * ``match_source``: The Spark data source ``xscl-matches``: matches in the order of commits, for batches and streams
 * ``match_steps``: Steps of the relations ``matches`` and ``rout_<template>``
+* ``match_times``: Bounds of the times of matches that a listing has
 * ``match_variables``: Variables that the matches of a query have values of, for who groups and counts matches by them
 * ``match_window``: Windows of an invocation (PSoup): which times a listing of matches speaks of, as of a moment NOW
 * ``plan_operators``: Operators of registered queries: conditions, windows, joins, steps and absence, as rules of

@@ -14,7 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.answers.match_cursors import START
-from xscl.answers.match_reader import MatchReader, Times
+from xscl.answers.match_reader import MatchReader
+from xscl.answers.match_times import Times
 from xscl.base.durations import format_duration
 from xscl.base.sealed import check_file
 from xscl.batches.answered import Runs

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from xscl.answers.match_reader import FoundMatch, Times, named_queries
+from xscl.answers.match_reader import FoundMatch, named_queries
+from xscl.answers.match_times import Times
 from xscl.answers.match_variables import check_variables
 from xscl.base.errors import EngineError
 from xscl.base.types import LAST_TIME, Match

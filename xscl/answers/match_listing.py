@@ -13,7 +13,8 @@ from xscl.answers.current_matches import current_of
 from xscl.answers.growing_parts import growing_parts
 from xscl.answers.kept_notes import incomplete_notes
 from xscl.answers.match_cursors import START, Cursor, parse_cursor, refuse_ahead
-from xscl.answers.match_reader import FoundMatch, MatchReader, Times
+from xscl.answers.match_reader import FoundMatch, MatchReader
+from xscl.answers.match_times import Times
 from xscl.answers.replacements import Replacements
 from xscl.base.errors import CatalogError, EngineError
 from xscl.base.notebook import table_html

@@ -20,9 +20,9 @@ import numpy as np
 import sqlalchemy as sa
 
 from xscl.answers.match_cursors import Cursor
-from xscl.answers.match_window import parse_window
+from xscl.answers.match_times import Times
 from xscl.base.docids import place_of
-from xscl.base.types import MatchEvent, Retraction, now_micros
+from xscl.base.types import MatchEvent, Retraction
 from xscl.catalog.counters import REMOVED_EVENTS, total
 from xscl.catalog.groups import has_absences
 from xscl.catalog.queries import read_queries
@@ -39,54 +39,13 @@ from xscl.store.results import NO_DOC, Combinations, Meanings, Results, StoredMa
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.results import batch_of, batches_of
 
-__all__ = ["FoundMatch", "MatchReader", "Member", "Times", "members_of", "named_queries"]
+__all__ = ["FoundMatch", "MatchReader", "Member", "members_of", "named_queries"]
 
 _FIRST_PART, _PART = 50, 500
 """Combinations that are read together: few at first, so that the first match is soon there."""
 _MEANINGS = 64 << 20
 """Bytes of what classes mean that are kept, of the folders read last."""
 _NEVER = 1 << 62
-
-
-@dataclass(frozen=True, slots=True)
-class Times:
-    """Bounds of event times in microseconds, both ends included; None is no bound."""
-
-    begin: int | None = None
-    """Least time of the oldest member."""
-    since: int | None = None
-    """Least time of the newest member."""
-    until: int | None = None
-    """Greatest time of the newest member."""
-
-    @classmethod
-    def of(cls, since: int | None, until: int | None, now: int | None, window: str | None) -> Self:
-        """Combine the bounds of ``list_matches``.
-
-        Raises:
-            EngineError: ``XSCL_BAD_WINDOW``.
-        """
-        begin, ends = None, [until, now]
-        if window is not None:
-            begin, end = parse_window(window).at(now_micros() if now is None else now)
-            ends.append(end)
-        return cls(begin, since, min((end for end in ends if end is not None), default=None))
-
-    @property
-    def least(self) -> int | None:
-        """No match is older."""
-        return max((bound for bound in (self.begin, self.since) if bound is not None), default=None)
-
-    def __bool__(self) -> bool:
-        return (self.begin, self.since, self.until) != (None, None, None)
-
-    def admit(self, oldest: Int64s, newest: Int64s) -> Bools:
-        """Tell which matches are within the bounds, by the times of their oldest and newest members."""
-        admitted = np.ones(len(oldest), dtype=np.bool_)
-        for bound, times in ((self.begin, oldest), (self.since, newest)):
-            if bound is not None:
-                admitted &= times >= bound
-        return admitted if self.until is None else admitted & (newest <= self.until)
 
 
 class _Part(NamedTuple):

@@ -19,7 +19,8 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from xscl.answers.home_sources import HomeSource
 from xscl.answers.match_cursors import Cursor, parse_cursor, refuse_ahead
 from xscl.answers.match_listing import built_matches
-from xscl.answers.match_reader import FoundMatch, MatchReader, Times, named_queries
+from xscl.answers.match_reader import FoundMatch, MatchReader, named_queries
+from xscl.answers.match_times import Times
 from xscl.base.types import Match
 from xscl.catalog.tables import BATCHES, HAS_CHANGES
 from xscl.store.home import Home

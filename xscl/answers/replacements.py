@@ -15,7 +15,8 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.answers.match_reader import FoundMatch, MatchReader, Times
+from xscl.answers.match_reader import FoundMatch, MatchReader
+from xscl.answers.match_times import Times
 from xscl.base.docids import place_of
 from xscl.catalog.tables import BATCHES, EVENT_IDS, LATE, in_parts
 from xscl.store.home import Home

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -29,6 +30,7 @@ __all__ = [
     "format_time",
     "is_name",
     "now_micros",
+    "owner_text",
     "require_name",
     "time_bound",
     "to_micros",
@@ -212,6 +214,24 @@ def require_name(name: str) -> None:
             f"{name!r} is no name",
             hint=f"letters, digits, '_', and inside it '-' and '.'; at most {MAX_NAME} characters",
         )
+
+
+def owner_text(owner: object) -> str:
+    """Return an owner as it is kept.
+
+    Raises:
+        CatalogError: ``XSCL_BAD_OWNER``.
+    """
+    if owner is None:
+        return ""
+    # Stores refuse NUL and halves of characters.
+    if not isinstance(owner, str) or len(owner) > MAX_NAME or re.search("[\0\ud800-\udfff]", owner):
+        raise CatalogError(
+            "XSCL_BAD_OWNER",
+            f"{reprlib.repr(owner)} is no owner",
+            hint=f"any text of at most {MAX_NAME} characters, without U+0000",
+        )
+    return owner
 
 
 def to_micros(value: int | float | Decimal | str | datetime) -> int:

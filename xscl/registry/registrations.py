@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import reprlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.docids import published_docid
 from xscl.base.errors import CatalogError, Span, XsclError
-from xscl.base.types import MAX_NAME, QueryName, QueryOutcome, now_micros, require_name
+from xscl.base.types import QueryName, QueryOutcome, now_micros, owner_text, require_name
 from xscl.catalog.channels import put_channel
 from xscl.catalog.event_counts import channel_counts
 from xscl.catalog.intake_order import take_places
@@ -80,7 +79,7 @@ class Registrations:
         self.connection = connection
         self.memory = memory
         self.strict = strict
-        self.owner = _owner(owner)
+        self.owner = owner_text(owner)
         self.channels = SeenChannels(connection, names, registers=registers, ends=ends)
         self.loading = Loading(connection, memory.known, rules)
         self._publications: Publications | None = None
@@ -385,24 +384,6 @@ def _at_part(statement: Callable[[], RawStatement], span: Callable[[ast.CreateQu
         if where == ast.NOWHERE:
             raise
         raise error.placed(raw.text, where) from None
-
-
-def _owner(owner: object) -> str:
-    """Return an owner as it is kept.
-
-    Raises:
-        CatalogError: ``XSCL_BAD_OWNER``.
-    """
-    if owner is None:
-        return ""
-    # Stores refuse NUL and halves of characters.
-    if not isinstance(owner, str) or len(owner) > MAX_NAME or re.search("[\0\ud800-\udfff]", owner):
-        raise CatalogError(
-            "XSCL_BAD_OWNER",
-            f"{reprlib.repr(owner)} is no owner",
-            hint=f"any text of at most {MAX_NAME} characters, without U+0000",
-        )
-    return owner
 
 
 def _prepared(statement: RawStatement, preparer: Preparer) -> tuple[str, Prepared]:
