@@ -65,20 +65,8 @@ def built_run(
 ) -> Run:
     """Make a run of its documents, its values, and its rows in order of (value, key, time, document).
 
-    Args:
-        keys: as in the run, like all columns that have its names.
-        docs: see there.
-        items: see there.
-        times: see there.
-        places: see there.
-        memberships: see there.
-        hashes: see there.
-        texts: see there.
-        codes: the slice code of each row, rising.
-        numbers: the value of each row as a number.
-        docids: the document of each row.
-        shape: the shape of each row.
-        shapes: see there.
+    Each row has a slice code (``codes``, rising), its value as a number, its document and its shape.  All other
+    columns are those of the run with the same names.
     """
     starts = group_starts(codes)
     doc = np.searchsorted(docs, docids)

@@ -53,22 +53,10 @@ def catalog_fault(error: sa.exc.DBAPIError, where: str) -> XsclError | None:
 
     ``where`` is the address of the catalogue, without a password.
     """
-    code = getattr(error.orig, "sqlite_errorcode", None)
-    if code is not None:
-        kind = _SQLITE.get(code & 0xFF)
-    else:
-        state = str(getattr(error.orig, "sqlstate", None) or "")
-        kind = next((kind for start, kind in _SQLSTATES.items() if state.startswith(start)), None)
-        # What the driver could not send has no state.
-        if kind is None and (error.connection_invalidated or not state and isinstance(error, sa.exc.OperationalError)):
-            kind = "unreachable"
     told = str(error.orig).strip().partition("\n")[0]
     if "NUL (0x00)" in told:
         return CatalogError("XSCL_BAD_REQUEST", "a text has the character U+0000, which the catalogue cannot hold")
-    # What SQLite has no code of its own for: tables, columns or texts that are not as they were made.
-    if code is not None and kind is None or code is None and isinstance(error.orig, sqlite3.Error):
-        kind = "damaged" if _SQLITE_DAMAGED.search(told) else kind
-    match kind:
+    match _catalog_kind(error, told):
         case "busy":
             return CatalogError(
                 "XSCL_CATALOG_BUSY",
@@ -97,6 +85,23 @@ def catalog_fault(error: sa.exc.DBAPIError, where: str) -> XsclError | None:
                 hint=f"look after its server, or its disk; {_AGAIN}",
             )
     return None
+
+
+def _catalog_kind(error: sa.exc.DBAPIError, told: str) -> str | None:
+    """Return the kind of a database's error, which tells what is ``told``; None: the statement itself is at fault."""
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    if code is not None:
+        kind = _SQLITE.get(code & 0xFF)
+    else:
+        state = str(getattr(error.orig, "sqlstate", None) or "")
+        kind = next((kind for start, kind in _SQLSTATES.items() if state.startswith(start)), None)
+        # What the driver could not send has no state.
+        if kind is None and (error.connection_invalidated or not state and isinstance(error, sa.exc.OperationalError)):
+            kind = "unreachable"
+    # What SQLite has no code of its own for: tables, columns or texts that are not as they were made.
+    if code is not None and kind is None or code is None and isinstance(error.orig, sqlite3.Error):
+        kind = "damaged" if _SQLITE_DAMAGED.search(told) else kind
+    return kind
 
 
 _OTHER_TABLES = re.compile(r"no such (table|column): ?\S*|table \S+ has no column named \S+")

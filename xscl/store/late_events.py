@@ -101,26 +101,7 @@ def take_again(home: Home, choice: LateChoice) -> Taken:
     catalog = home.catalog
     with catalog.begin() as connection:
         _check(connection, choice)
-        kept = dict(connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.kept_from)).all())
-        chosen = []
-        found: set[str] = set()
-        before = gone = 0
-        for row in _rows(connection, choice):
-            found.add(row.id)
-            least = kept.get(row.channel)
-            if row.replayed is not None:
-                before += 1
-            elif row.docid is None or (least is not None and row.ts < least):
-                gone += 1
-            else:
-                chosen.append(row.docid)
-        missing = [id_ for id_ in choice.ids if id_ not in found]
-        if missing:
-            raise CatalogError(
-                "XSCL_LATE_NOT_FOUND",
-                f"there is no late event {missing[0]!r}" + (f", nor {len(missing) - 1} others" if missing[1:] else ""),
-                hint="'xscl late list' and the relation late have them",
-            )
+        chosen, before, gone = _retained(connection, choice)
         if not chosen and gone:
             raise CatalogError(
                 "XSCL_LATE_GONE",
@@ -132,6 +113,35 @@ def take_again(home: Home, choice: LateChoice) -> Taken:
             place, _ = take_places(connection, 1, now_micros())
             replay_late(connection, chosen, place)
     return Taken(len(set(chosen)), place, before, gone)
+
+
+def _retained(connection: Connection, choice: LateChoice) -> tuple[list[int], int, int]:
+    """Return the chosen events that are retained, and how many were replayed before or are gone.
+
+    Raises:
+        CatalogError: ``XSCL_LATE_NOT_FOUND``.
+    """
+    kept = dict(connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.kept_from)).all())
+    chosen: list[int] = []
+    found: set[str] = set()
+    before = gone = 0
+    for row in _rows(connection, choice):
+        found.add(row.id)
+        least = kept.get(row.channel)
+        if row.replayed is not None:
+            before += 1
+        elif row.docid is None or (least is not None and row.ts < least):
+            gone += 1
+        else:
+            chosen.append(row.docid)
+    missing = [id_ for id_ in choice.ids if id_ not in found]
+    if missing:
+        raise CatalogError(
+            "XSCL_LATE_NOT_FOUND",
+            f"there is no late event {missing[0]!r}" + (f", nor {len(missing) - 1} others" if missing[1:] else ""),
+            hint="'xscl late list' and the relation late have them",
+        )
+    return chosen, before, gone
 
 
 def _check(connection: Connection, choice: LateChoice) -> None:

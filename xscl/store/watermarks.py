@@ -136,6 +136,18 @@ def event_times(paths: Sequence[str], first: int, last: int) -> EventTimes:
     return EventTimes(newest, received)
 
 
+def _watermark(before: ChannelClocks, last: int, name: str, shown: int | None, beaten: int | None) -> int | None:
+    """Return a channel's watermark by its own clock and heartbeats."""
+    found, lateness = None, before.channels[name].lateness
+    # Events that are not processed yet may have been judged by what a channel's lateness was before.
+    if shown is not None and lateness is not None and last >= before.settled[name]:
+        found = shown - lateness
+    beat = max((time for time in (before.beaten[name], beaten) if time is not None), default=None)
+    if beat is not None and name not in before.feeders:
+        found = max(beat + 1, found or beat + 1)
+    return found
+
+
 def next_watermarks(
     before: ChannelClocks,
     last: int,
@@ -159,19 +171,12 @@ def next_watermarks(
     for name in moved:
         clocks.see(before.channels[name], newest[name])
     shown: dict[str, int] = {}
-    watermarks: dict[str, int | None] = {}
     for name, channel in before.channels.items():
         times = (clocks.shown(channel), before.published[name], published.get(name))
         known = [time for time in times if time is not None]
         if known:
             shown[name] = max(known)
-        # Events that are not processed yet may have been judged by what a channel's lateness was before.
-        watermarks[name] = None
-        if known and channel.lateness is not None and last >= before.settled[name]:
-            watermarks[name] = shown[name] - channel.lateness
-        beat = max((time for time in (before.beaten[name], beaten.get(name)) if time is not None), default=None)
-        if beat is not None and name not in before.feeders:
-            watermarks[name] = max(beat + 1, watermarks[name] or beat + 1)
+    watermarks = {name: _watermark(before, last, name, shown.get(name), beaten.get(name)) for name in before.channels}
     moved_beats = {name: time for name, time in beaten.items() if time > (before.beaten.get(name) or EVER)}
     fed = {
         name: feeders
