@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from oracle.evaluate import Doc
 
 from xscl.base.errors import QueryError
+from xscl.language.compile import compile_query
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import normalize
 from xscl.language.parser import parse_query
@@ -851,6 +852,18 @@ def dense_stream(choose: Dice) -> list[Doc]:
         xml = f"<a><b>{choose.one(1, 1, 2)}</b><c>{choose.one(1, 2)}</c></a>"
         found.append(Doc(choose.one(*CHANNELS), f"e{number}", ts, xml))
     return found
+
+
+def sound_query(choose: Dice) -> str:
+    """A dense query whose windows can be satisfied."""
+    while True:
+        text = dense_query(choose)
+        try:
+            compile_query(parse_query(text), text, namespaces=NAMESPACES)
+        except QueryError as error:
+            assert error.condition == "XSCL_UNSATISFIABLE_WINDOW", text
+        else:
+            return text
 
 
 def dense_query(choose: Dice) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from both_sides import Side, channel_facts, ids, side
+from juggler_data import G3_STATE, TICKS
 from local_engine import UnitsEngine, compiled
 from oracle.evaluate import Doc
 
@@ -166,16 +167,6 @@ def test_g4_a_tuple_that_comes_after_others(name: str, tmp_path: Path) -> None:
     assert [ids(found[query]) for query in ("Q1", "Q2", "Q3")] == [Q1_ANSWER, Q2_ANSWER, Q3_ANSWER]
 
 
-G3_STATE = (
-    "b1 h1 k1",
-    "b1 b2 b3 t1 h1 h2 k1",
-    "b1 b2 b3 b4 t1 t2 h1 h2 h3 k1 k2",
-    "b2 b3 b4 b5 t1 t2 t3 h2 h3 h4 k2",
-    "b4 b5 t2 t3 t4 h3 h4 h5 k3",
-)
-"""The documents held after each batch, by the rule per stream; their numbers are 3, 7, 11, 11 and 9."""
-
-
 def test_g3_state_after_each_batch(tmp_path: Path) -> None:
     queries = {name: compiled(text, ICU_FACTS) for name, text in (("Q1", Q1), ("Q2", Q2), ("Q3", Q3))}
     engine = UnitsEngine(tmp_path, queries, lateness=dict.fromkeys("BTHK", 0))
@@ -293,20 +284,6 @@ def test_g5_spellings_are_one_group() -> None:
 
 # -- G6, G13: ticks ---------------------------------------------------------------------------------------------
 
-TICKS = [
-    Doc("ticks", str(ts), ts * S, f"<ticks><sym>{symbol}</sym><price>{price}</price></ticks>")
-    for ts, symbol, price in [
-        (1, "IBM", 100),
-        (2, "MSFT", 50),
-        (3, "IBM", 103),
-        (4, "MSFT", 51),
-        (6, "IBM", 104),
-        (7, "IBM", 99),
-        (9, "MSFT", 52),
-        (10, "IBM", 106),
-        (13, "IBM", 110),
-    ]
-]
 TICKS_NUMERIC = {"ticks": frozenset({"price"})}
 TICKS_TEXTS = {"ticks": frozenset({"sym"})}
 TICKS_FACTS = channel_facts(TICKS_NUMERIC, TICKS_TEXTS)

@@ -6,6 +6,7 @@ import pytest
 from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from juggler_data import TICKS
 from lxml import etree
 from oracle.evaluate import Answer, Doc, answers, bindings_rows, rout, selected_variables, witnesses
 from oracle.nodes import parse
@@ -222,22 +223,6 @@ def test_relative_windows_of_two_streams(text: str, expected: str) -> None:
     found = ask(text, *at("T", 10, 13), *at("H", 9, 10, 11, 14, 15, 17))
     pairs = {(min(pair, key=lambda p: p[0] == "h"), max(pair, key=lambda p: p[0] == "h")) for pair in found}
     assert {f"{t[1:]}-{h[1:]}" for t, h in pairs} == set(expected.split())
-
-
-TICKS = [
-    Doc("ticks", str(ts), ts * S, f"<ticks><sym>{symbol}</sym><price>{price}</price></ticks>")
-    for ts, symbol, price in [
-        (1, "IBM", 100),
-        (2, "MSFT", 50),
-        (3, "IBM", 103),
-        (4, "MSFT", 51),
-        (6, "IBM", 104),
-        (7, "IBM", 99),
-        (9, "MSFT", 52),
-        (10, "IBM", 106),
-        (13, "IBM", 110),
-    ]
-]
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,11 @@ from budget import examples
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from oracle.evaluate import Doc, answers
-from strategies import CHANNELS, NAMESPACES, SECOND, Dice, dense_query, dense_stream
+from strategies import CHANNELS, NAMESPACES, SECOND, Dice, dense_stream, sound_query
 
 import xscl
 from xscl.answers.match_listing import match_json
-from xscl.base.errors import QueryError
 from xscl.base.types import Event
-from xscl.language.compile import compile_query
 from xscl.language.parser import parse_query
 
 SINGLE = ("S/a[./b = 1]", "T//b->x", "SELECT <out n='{x}'/> FROM S/a/c->x")
@@ -25,16 +23,7 @@ SINGLE = ("S/a[./b = 1]", "T//b->x", "SELECT <out n='{x}'/> FROM S/a/c->x")
 
 def sound_queries(choose: Dice) -> list[str]:
     """Three queries of two blocks or more whose windows can be satisfied, and one of a single block."""
-    found: list[str] = []
-    while len(found) < 3:
-        text = dense_query(choose)
-        try:
-            compile_query(parse_query(text), text, namespaces=NAMESPACES)
-        except QueryError as error:
-            assert error.condition == "XSCL_UNSATISFIABLE_WINDOW", text
-            continue
-        found.append(text)
-    return [*found, choose.one(*SINGLE)]
+    return [*(sound_query(choose) for _ in range(3)), choose.one(*SINGLE)]
 
 
 def arrived(docs: Sequence[Doc], lateness: int, chance: random.Random) -> list[Doc]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from juggler_data import G3_STATE
 
 import xscl
 from xscl.base.settings import DEFAULT_SETTINGS, Settings
@@ -46,13 +47,6 @@ EVENTS = [
     for number, row in enumerate(rows, start=1)
 ]
 SPANS = ((0, 3), (4, 5), (6, 7), (8, 9), (10, 11))
-G3_STATE = (
-    "b1 h1 k1",
-    "b1 b2 b3 t1 h1 h2 k1",
-    "b1 b2 b3 b4 t1 t2 h1 h2 h3 k1 k2",
-    "b2 b3 b4 b5 t1 t2 t3 h2 h3 h4 k2",
-    "b4 b5 t2 t3 t4 h3 h4 h5 k3",
-)
 HELD = """
 select distinct e.id from events e left semi join (select docid from r_bin union select docid from r_doc) r
 on e.docid = r.docid
