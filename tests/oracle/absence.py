@@ -147,6 +147,8 @@ class Intake:
     """Places up to which a channel had another lateness, ascending, with that lateness."""
     out: Mapping[Doc, int] = field(default_factory=dict)
     """Place at which a newer version, or a removal, has taken a document out."""
+    again: Mapping[Doc, int] = field(default_factory=dict)
+    """Place at which a late document was replayed: from there on it counts as in time."""
     fed: Mapping[str, Sequence[Fed]] = field(default_factory=dict)
     """Queries that feed each channel to which nothing else comes; what they publish moves no clock of others."""
 
@@ -215,6 +217,15 @@ def _in_time(question: Question, intake: Intake) -> dict[Doc, int]:
     }
 
 
+def _replayed(question: Question, intake: Intake) -> dict[Doc, int]:
+    """Late events that count as in time, with the places of their replays; every level remembers them."""
+    return {
+        doc: intake.again[doc]
+        for doc, place in intake.events.items()
+        if doc in intake.again and question.since < place and intake.again[doc] < question.until
+    }
+
+
 def too_late(question: Question, intake: Intake, channels: Collection[str] | None = None) -> set[Doc]:
     """The events in time, of some channels, that a question does not remember."""
     return {
@@ -237,11 +248,13 @@ def decided_rows(
     """The same with the bindings that they are of."""
     forgotten = too_late(question, intake)
     events = {doc: place for doc, place in _in_time(question, intake).items() if doc not in forgotten}
+    events |= _replayed(question, intake)
     if question.retracts:
         gone = {(doc.channel, doc.id) for doc, place in intake.out.items() if place < question.until}
         events = {doc: place for doc, place in events.items() if (doc.channel, doc.id) not in gone}
     changes = {place for former in intake.before.values() for place, _ in former}
-    places = sorted({*intake.events.values(), *intake.beats, *changes, *([FOR_EVER] if intake.ends else [])})
+    ends = [FOR_EVER] if intake.ends else []
+    places = sorted({*intake.events.values(), *intake.beats, *changes, *intake.again.values(), *ends})
     names = selected_variables(question.wanted.select)
     columns = {"numeric": numeric, "texts": texts}
     killed = [set(_killed(forbidden, list(events), columns)) for forbidden in question.forbidden]

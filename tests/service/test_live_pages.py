@@ -48,6 +48,12 @@ def test_streams_behind_one_cursor_read_once() -> None:
     asyncio.run(run())
 
 
+def test_what_is_taken_back_is_named_so() -> None:
+    read = reader([([{"retract": "m", "cursor": "c2"}], "c2")], [])
+    page = asyncio.run(LivePages().page(("q",), read))
+    assert page.text == b'id: c2\nevent: retract\ndata: {"retract": "m", "cursor": "c2"}\n\n'
+
+
 def test_a_page_that_could_not_be_read_is_read_again() -> None:
     asked: list[int] = []
     read = reader([CatalogError("XSCL_CATALOG_BUSY", "later"), ([], "c")], asked)

@@ -30,7 +30,7 @@ import sqlalchemy as sa
 from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.batches.absence_changes import Changes, Readers, Retraction, changes_of, retraction_rows
-from xscl.batches.absence_found import found_rows, unasked
+from xscl.batches.absence_found import found_rows, taken_again, unasked
 from xscl.batches.answered import Runs
 from xscl.batches.attempt import Attempt
 from xscl.batches.corrected import Anew, anew, told_anew
@@ -188,6 +188,8 @@ class Absences:
         holding = self._out(CHANGES_LEVEL, f"changing-{number}", number)
         edited, passed = edited_matches(batch, results, holding, partial(_among, chosen=chosen))
         wanted, killed = found_rows(batch, results, parts)
+        if batch.span.replayed:
+            wanted += taken_again(batch, partial(_among, chosen=chosen))
         kills = pa.concat_tables([KILL_SCHEMA.empty_table(), *killed])
         new = Round(pa.concat_tables([PENDING_SCHEMA.empty_table(), *wanted]), kills)
         # Queries whose answers changes correct publish nothing, so they are decided behind all levels.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,17 @@ from xscl.base.docids import place_of
 from xscl.base.types import LAST_TIME
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import Bindings, bindings, keys_of, kills_of, remembered, unasked_matches
-from xscl.catalog.groups import unasked_parts
+from xscl.batches.edited import paths_since
+from xscl.catalog.groups import read_parts, unasked_parts
+from xscl.catalog.late import replayed_among
 from xscl.catalog.tables import NOTHING_FORBIDDEN
 from xscl.language.absence import LATEST, cut_offset
 from xscl.store.event_files import events_of
-from xscl.store.results import NO_DOC, Results
+from xscl.store.results import NO_DOC, Results, files_with
 from xscl.templates.absence import PENDING_SCHEMA
 from xscl.templates.columns import Int64s, rising
 
-__all__ = ["found_rows", "pending_rows", "times_of", "unasked"]
+__all__ = ["found_rows", "pending_rows", "taken_again", "times_of", "unasked"]
 
 _TIMES = "docid", "ts", "late", "behind"
 
@@ -41,8 +43,7 @@ def found_rows(batch: Attempt, results: Results, parts: Sequence[Any]) -> tuple[
     times = times_of(batch, combinations.docs)
     # Late documents serve queries of one block, but absence is a question of order.  They have partners by a replay
     # alone, which takes them as if in time.
-    late = np.setdiff1d(times["docid"][times["late"]], np.array(sorted(batch.span.replayed), np.int64))
-    combinations = combinations.where(~np.isin(combinations.docs[:, 0], late))
+    combinations = combinations.where(~np.isin(combinations.docs[:, 0], times["docid"][times["late"]]))
     wanted, killed = [], []
     for each in bindings(combinations, meanings, asked):
         part = remembered(each, times["docid"], times["behind"])
@@ -51,6 +52,32 @@ def found_rows(batch: Attempt, results: Results, parts: Sequence[Any]) -> tuple[
         else:
             wanted.append(pending_rows(part, json.loads(part.ends), times))
     return wanted, killed
+
+
+def taken_again(batch: Attempt, chosen: Callable[[int], bool]) -> list[pa.Table]:
+    """Return pending rows of the late documents that the batch takes again, where a query wants one block.
+
+    Queries of one block have had these documents when they came, so the results of that batch tell what they are.
+
+    Args:
+        batch: the batch.
+        chosen: tells the groups about absence to look for.
+    """
+    docs = np.array(sorted(batch.span.replayed), np.int64)
+    with batch.home.catalog.read() as connection:
+        paths = paths_since(connection, int(place_of(docs).min()))
+        results = [Results(files) for path in paths if (files := files_with(batch.home.results([path]), docs))]
+        groups = rising(np.concatenate([np.empty(0, np.int64), *(each.class_groups()[2] for each in results)]))
+        of_groups = [row for row in read_parts(connection, groups.tolist()) if chosen(row.gid)]
+    parts = [row for row in of_groups if row.ends not in (None, NOTHING_FORBIDDEN)]
+    found: list[pa.Table] = []
+    for each in results if parts else ():
+        meanings, every = each.meanings({row.part for row in parts}), each.combinations()
+        alone = np.isin(every.docs[:, 0], docs) & (every.docs[:, 1:] == NO_DOC).all(axis=1)
+        every = every.where(meanings.have(every) & alone)
+        times = times_of(batch, every.docs)
+        found += [pending_rows(part, json.loads(str(part.ends)), times) for part in bindings(every, meanings, parts)]
+    return found
 
 
 def unasked(batch: Attempt, results: Results) -> int:
@@ -65,10 +92,15 @@ def unasked(batch: Attempt, results: Results) -> int:
 
 
 def times_of(batch: Attempt, docs: Int64s) -> dict[str, npt.NDArray[Any]]:
-    """Return the documents of some combinations, ascending, their times, and whether they are late."""
+    """Return the documents of some combinations, ascending, their times, and whether they are late and not replayed."""
     events = events_of(batch.home, np.unique(docs[docs != NO_DOC]), list(_TIMES), batch.made).sort_by("docid")
     found = {name: events.column(name).to_numpy() for name in _TIMES}
-    return {**found, "behind": np.where(found["late"], 0, found["behind"])}
+    found["behind"] = np.where(found["late"], 0, found["behind"])
+    if found["late"].any():
+        with batch.home.catalog.read() as connection:
+            again = replayed_among(connection, found["docid"][found["late"]].tolist(), batch.span.last)
+        found["late"] = found["late"] & ~np.isin(found["docid"], np.array(sorted(again), np.int64))
+    return found
 
 
 def pending_rows(part: Bindings, ends_of: Any, times: Mapping[str, npt.NDArray[Any]]) -> pa.Table:

@@ -15,6 +15,7 @@ __all__ = [
     "forget_published_late",
     "note_rejected",
     "replay_late",
+    "replayed_among",
     "return_number",
     "trim_late",
     "trim_rejected",
@@ -41,6 +42,14 @@ def replay_late(connection: Connection, docids: Sequence[int], place: int) -> No
     for part in in_parts(docids):
         of_part = LATE.c.docid.in_(part), LATE.c.replayed.is_(None)
         connection.execute(LATE.update().where(*of_part).values(replayed=place))
+
+
+def replayed_among(connection: Connection, docids: Sequence[int], last: int) -> set[int]:
+    """Return those of some late events that were taken again at places up to one."""
+    found: set[int] = set()
+    for part in in_parts(docids):
+        found.update(connection.scalars(sa.select(LATE.c.docid).where(LATE.c.docid.in_(part), LATE.c.replayed <= last)))
+    return found
 
 
 def return_number(connection: Connection, channel: str, id_: str, docid: int) -> bool:

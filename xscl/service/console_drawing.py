@@ -46,6 +46,8 @@ class Box:
     height: float
     title: str
     lines: tuple[Line, ...]
+    is_absent: bool = False
+    """Whether it must not be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,37 @@ class _Join:
     label: str
 
 
+_Blocks = list[tuple[str, list[_Node]]]
+"""Titles of blocks, and their nodes."""
+
+
 def query_drawing(compiled: CompiledQuery) -> Drawing:
-    """Draw the blocks of a query, and the comparisons between them."""
+    """Draw the blocks of a query, and the comparisons between them; blocks that must not be there go last."""
+    blocks, joins = _graph(compiled)
+    there = len(blocks)
+    seen = []
+    for part in compiled.absence.forbidden if compiled.absence else ():
+        # The last block is the one that must not be there; a text may need several parts for it.
+        others, atoms = _graph(part.compiled)
+        last, place = len(others) - 1, len(blocks)
+        mine = [join for join in atoms if last in (join.left[0], join.right[0])]
+        if (others[last], mine) not in seen:
+            seen.append((others[last], mine))
+            blocks.append(others[last])
+            joins += [
+                _Join(_moved(join.left, last, place), _moved(join.right, last, place), join.label) for join in mine
+            ]
+    return _drawing(blocks, joins, there)
+
+
+def _moved(end: tuple[int, str], block: int, place: int) -> tuple[int, str]:
+    return (place, end[1]) if end[0] == block else end
+
+
+def _graph(compiled: CompiledQuery) -> tuple[_Blocks, list[_Join]]:
+    """Return the blocks of a query, and the comparisons between them."""
     normal = compiled.normal
-    blocks = []
+    blocks: _Blocks = []
     for name, block in zip(compiled.block_names, block_facts(compiled), strict=True):
         title = block.channel if name.endswith(block.channel) else f"{name}: {block.channel}"
         blocks.append((title, [_Node(node.depth, node.step, node.variable or "") for node in block.nodes]))
@@ -99,13 +128,12 @@ def query_drawing(compiled: CompiledQuery) -> Drawing:
         block, node = normal.variables[name]
         return block, normal.blocks[block].nodes[node].variable or name
 
-    joins = [_Join(end(join.left), end(join.right), _label(join)) for join in normal.joins]
-    return _drawing(blocks, joins)
+    return blocks, [_Join(end(join.left), end(join.right), _label(join)) for join in normal.joins]
 
 
 def template_drawing(template: Template) -> Drawing:
     """Draw the blocks of a template, and the edges between its meta-variables."""
-    blocks: list[tuple[str, list[_Node]]] = [(f"block {number + 1}", []) for number in range(template.block_count)]
+    blocks: _Blocks = [(f"block {number + 1}", []) for number in range(template.block_count)]
 
     def add(parent: int, depth: int, block: int) -> None:
         for place in range(template.width):
@@ -120,7 +148,7 @@ def template_drawing(template: Template) -> Drawing:
         _Join((template.blocks[left], f"var{left + 1}"), (template.blocks[right], f"var{right + 1}"), kinds[kind])
         for left, right, kind in template.joins
     ]
-    return _drawing(blocks, joins)
+    return _drawing(blocks, joins, len(blocks))
 
 
 def _label(join: NormalJoin) -> str:
@@ -132,7 +160,8 @@ def _label(join: NormalJoin) -> str:
     return f"{label} {float(join.add):+g}" if join.add else label
 
 
-def _drawing(blocks: Sequence[tuple[str, Sequence[_Node]]], joins: Sequence[_Join]) -> Drawing:
+def _drawing(blocks: _Blocks, joins: Sequence[_Join], there: int) -> Drawing:
+    """Draw blocks, and comparisons between them; blocks from the place ``there`` on must not be there."""
     colours: dict[tuple[int, str], int] = {}
     for number, join in enumerate(joins):
         for end in (join.left, join.right):
@@ -140,19 +169,21 @@ def _drawing(blocks: Sequence[tuple[str, Sequence[_Node]]], joins: Sequence[_Joi
     boxes: list[Box] = []
     x = 1.0
     for number, (title, nodes) in enumerate(blocks):
-        boxes.append(_box(x, number, title, nodes, colours))
+        boxes.append(_box(x, number, title, nodes, colours, is_absent=number >= there))
         x += boxes[-1].width + _GAP
     edges = [_edge(boxes, join, number % _COLOURS + 1) for number, join in enumerate(joins)]
     height = max(box.height for box in boxes) + 2
-    told = f"{len(boxes)} blocks: " + ", ".join(title for title, _ in blocks)
+    told = f"{len(boxes)} blocks: " + ", ".join(f"{'no ' if box.is_absent else ''}{box.title}" for box in boxes)
     if joins:
         told += "; joined by " + ", ".join(f"{each.left[1]} {each.label} {each.right[1]}" for each in joins)
     return Drawing(x - _GAP + 1, height, tuple(boxes), tuple(edges), told)
 
 
-def _box(x: float, number: int, title: str, nodes: Sequence[_Node], colours: dict[tuple[int, str], int]) -> Box:
+def _box(
+    x: float, number: int, title: str, nodes: Sequence[_Node], colours: dict[tuple[int, str], int], *, is_absent: bool
+) -> Box:
     lines = []
-    widest = len(title) * (_CHARACTER + 0.4)
+    widest = len(f"{'no ' if is_absent else ''}{title}") * (_CHARACTER + 0.4)
     for place, node in enumerate(nodes):
         text = node.text if len(node.text) <= _LONGEST else f"{node.text[:_LONGEST]}…"
         left = x + _EDGE + _INDENT * node.depth
@@ -161,7 +192,7 @@ def _box(x: float, number: int, title: str, nodes: Sequence[_Node], colours: dic
         lines.append(Line(left, y, text, node.text, node.variable, colour))
         characters = len(text) + (len(node.variable) + 2 if node.variable else 0)
         widest = max(widest, left - x - _EDGE + characters * _CHARACTER)
-    return Box(x, 1, widest + 2 * _EDGE, _HEAD + _LINE * len(nodes) + 8, title, tuple(lines))
+    return Box(x, 1, widest + 2 * _EDGE, _HEAD + _LINE * len(nodes) + 8, title, tuple(lines), is_absent)
 
 
 def _edge(boxes: Sequence[Box], join: _Join, colour: int) -> Edge:

@@ -56,6 +56,18 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenBack:
+    """A match that a line of the log takes back, in a few words."""
+
+    id: str
+    query: str
+    ts: int
+    because: str
+    by: tuple[str, str] | None
+    """Channel and id of the event that took it back."""
+
+
+@dataclass(frozen=True, slots=True)
 class ShownMember:
     """A member of a match with its document, in which joined values are marked."""
 
@@ -76,12 +88,18 @@ def card(match: Match) -> Card:
     return Card(match.id, match.query, match.ts, members, values, match.cursor)
 
 
-def cards(service: Service, query: str | None, after: str, limit: int) -> tuple[list[Card], str]:
-    """Return the cards of the matches behind a cursor, and the cursor behind them."""
+def cards(service: Service, query: str | None, after: str, limit: int) -> tuple[list[Card | TakenBack], str]:
+    """Return the cards of the matches behind a cursor, and of those taken back, and the cursor behind them."""
     lines, cursor = read_page(
-        service, query, after, limit, lambda match: {"card": card(match), "cursor": match.cursor}
+        service, query, after, limit, lambda match: {"card": _card_of_line(match), "cursor": match.cursor}
     )  # fmt: skip
     return [line["card"] for line in lines], cursor
+
+
+def _card_of_line(match: Match) -> Card | TakenBack:
+    if match.retracted is None:
+        return card(match)
+    return TakenBack(match.id, match.query, match.ts, match.retracted.because, match.retracted.by)
 
 
 def shown_match(
@@ -148,6 +166,8 @@ async def live(
 
 
 def _live(match: Match) -> dict[str, Any]:
+    if match.retracted is not None:
+        return {"cursor": match.cursor, "retract": match.id}
     return {"cursor": match.cursor, "html": part("part_card.html", card=card(match), fresh=True)}
 
 

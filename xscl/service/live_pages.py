@@ -63,7 +63,9 @@ async def _read(read: Callable[[], Lines]) -> LivePage:
 
 def _page(read: Callable[[], Lines]) -> LivePage:
     lines, cursor = read()
-    text = "".join(
-        f"id: {line['cursor']}\nevent: match\ndata: {json.dumps(line, ensure_ascii=False)}\n\n" for line in lines
-    )
-    return LivePage(text.encode(), len(lines), cursor)
+    return LivePage("".join(map(_event, lines)).encode(), len(lines), cursor)
+
+
+def _event(line: dict[str, Any]) -> str:
+    kind = "retract" if "retract" in line else "match"
+    return f"id: {line['cursor']}\nevent: {kind}\ndata: {json.dumps(line, ensure_ascii=False)}\n\n"

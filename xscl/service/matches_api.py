@@ -32,7 +32,7 @@ _QUIET_S = 15.0
 """Seconds after which a stream without news sends a comment, so that nobody takes it for dead."""
 _EVENTS: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "Server-Sent Events: 'id' is the cursor behind a match, 'data' its line.",
+        "description": "Server-Sent Events 'match' and 'retract': 'id' is the cursor behind one, 'data' its line.",
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
     }
 }

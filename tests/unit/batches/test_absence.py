@@ -199,3 +199,27 @@ def test_texts_are_asked_once_as_if_nothing_came_any_more(engine: Engine) -> Non
     engine.ingest([event("A", 1), event("A", 20), event("B", 25), event("A", 40), event("A", 2)])
     found = [([each.id for each in match.events], match.ts) for match in engine.query_once(TEXT)]
     assert found == [(["A1"], 11 * S), (["A40"], 50 * S)]  # A2 is late
+
+
+@pytest.mark.parametrize("level", ["STRONG", "MIDDLE"])
+@pytest.mark.parametrize("change", ["KEEP", "RETRACT"])
+def test_a_late_member_that_is_replayed_gets_its_answer(engine: Engine, level: str, change: str) -> None:
+    """Of one block and of two, with what came before its replay, and with what comes after."""
+    for channel in "ABC":
+        engine.add_channel(channel, lateness="5 s")
+    two = "A[./k->a] FOLLOWED BY {a = c, 60 s} C[./k->c] WITHOUT {a = b, BETWEEN} B[./k->b]"
+    for name, text in (("one", TEXT), ("two", two)):
+        engine.register(f"{text} CONSISTENCY {level} ON CHANGE {change}", name=name)
+    engine.register(TEXT, name="gone")
+    engine.ingest([event("C", 3), event("A", 30, "9"), event("B", 40, "9"), event("A", 2)])
+    engine.ingest([event("A", 4, "2"), event("B", 35, "9")])
+    engine.run_once()
+    assert answers(engine, "one") == answers(engine, "two") == []
+    engine.drop("gone")
+    assert engine.replay_late(ids=["A2"]).events == 1
+    engine.run_once()
+    assert answers(engine, "one") == [(["A2"], 12 * S)] and answers(engine, "two") == [(["A2", "C3"], 3 * S)]
+    engine.ingest([event("C", 29), event("C", 50, "9"), event("B", 60, "9")])
+    engine.run_once()
+    assert answers(engine, "two") == [(["A2", "C3"], 3 * S), (["A2", "C29"], 29 * S)]
+    assert answers(engine, "one") == [(["A2"], 12 * S)] and answers(engine, "gone") == []

@@ -8,14 +8,14 @@
     const source = new EventSource(live.dataset.stream);
     source.onopen = () => { state.textContent = "Live."; };
     source.onerror = () => { state.textContent = "The connection is lost; trying again …"; };
+    const known = (id) => [...list.children].find((card) => card.dataset.match === id);
+    source.addEventListener("retract", (event) => { known(JSON.parse(event.data).retract)?.remove(); });
     source.addEventListener("match", (event) => {
       // The service wrote the card, and escaped every text in it.
       const card = document.createElement("template");
       card.innerHTML = JSON.parse(event.data).html.trim();
       const made = card.content.firstElementChild;
-      for (const known of list.children) {
-        if (known.dataset.match === made.dataset.match) return;
-      }
+      if (known(made.dataset.match)) return;
       list.prepend(made);
       while (list.children.length > 200) list.lastElementChild.remove();
     });
