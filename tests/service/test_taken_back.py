@@ -75,5 +75,5 @@ def test_queries_show_what_must_not_be_there(client: httpx2.Client) -> None:
     assert title.text == "2 blocks: x: A, no y: B; joined by a = b"
     assert len(shown.xpath("//*[local-name() = 'rect'][contains(@class, 'absent')]")) == 1
     facts = {text_of(each[0]): text_of(each[1]) for each in shown.xpath("//dl[@class = 'facts']/div")}
-    assert facts["Must not be there"].startswith("B up to 10 s after the latest member; nothing settles")
+    assert facts["Forbidden"].startswith("B up to 10 s after the latest member; nothing settles")
     assert facts["Consistency"] == "MIDDLE" and facts["Template"].endswith(", of 1 query")

@@ -38,7 +38,7 @@ from xscl.batches.edited import edited_matches
 from xscl.batches.replayed import replayed_matches
 from xscl.batches.settled import settled_times
 from xscl.batches.too_late import count_too_late
-from xscl.catalog.groups import read_parts
+from xscl.catalog.groups import PartRow, read_parts
 from xscl.catalog.queries import add_late_for
 from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import replace_state_files
@@ -117,7 +117,7 @@ class Absences:
     _runs: Runs = field(init=False)
     _asked: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     """Groups that have found something so far, and that were looked for among the parts."""
-    _rows_of_parts: list[Any] = field(default_factory=list)
+    _rows_of_parts: list[PartRow] = field(default_factory=list)
     """Their rows of the table of parts."""
 
     def begin(self) -> None:
@@ -182,7 +182,9 @@ class Absences:
         """Take what the levels have found for some groups, decide what can be decided, and write it."""
         batch = self.batch
         files = self._files()
-        results, parts = Results(files), [row for row in self._parts(files) if _among(row.gid, chosen)]
+        results, parts = Results(files), self._parts(files)
+        if chosen.some is not None or chosen.done:
+            parts = [row for row in parts if _among(row.gid, chosen)]
         number = len(self._outcomes)
         out = self._out(ABSENCE_LEVEL, f"absence-{number}", number)
         holding = self._out(CHANGES_LEVEL, f"changing-{number}", number)
@@ -281,7 +283,7 @@ class Absences:
         folder = self.batch.home.root / self.batch.results / name
         return data_files(folder) if folder.exists() else []
 
-    def _parts(self, files: Sequence[Path]) -> Sequence[Any]:
+    def _parts(self, files: Sequence[Path]) -> Sequence[PartRow]:
         """Return the rows of the table of parts of all groups that have found something for queries about absence."""
         groups = np.unique(Results(files).class_groups()[2])
         new = np.setdiff1d(groups, self._asked, assume_unique=True)

@@ -57,7 +57,11 @@ def bindings(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> I
     begins = np.cumsum(lengths) - lengths
     width = (found.docs != NO_DOC).sum(axis=1)
     kinds: dict[tuple[str | None, int, int | None, int | None], int] = {}
-    kind_of = np.fromiter((kinds.setdefault(_kind(row), len(kinds)) for row in asked), np.int64, len(asked))
+    told = [
+        (row.ends, row.shown, row.blocking, row.memory) if row.number == 0 else (None, 0, None, row.memory)
+        for row in asked
+    ]
+    kind_of = np.fromiter((kinds.setdefault(each, len(kinds)) for each in told), np.int64, len(asked))
     groups = np.fromiter((row.gid for row in asked), np.int64, len(asked))
     _, first, number = numbered((kind_of[part] << 40) + (width[of] << 32) + lengths[meant])
     for shape, one in enumerate(first.tolist()):
@@ -130,10 +134,6 @@ def keys_of(docs: Int64s, nodes: Int64s) -> pa.Array:
     width = whole.shape[1] * 8
     fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(docs), [None, pa.py_buffer(whole.tobytes())])
     return fixed.cast(pa.binary())
-
-
-def _kind(row: Any) -> tuple[str | None, int, int | None, int | None]:
-    return (row.ends, row.shown, row.blocking, row.memory) if row.number == 0 else (None, 0, None, row.memory)
 
 
 def _pairs(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> tuple[Int64s, Int64s, Int64s]:

@@ -11,7 +11,8 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Integer, MetaData, Table
@@ -58,6 +59,7 @@ __all__ = [
     "has_absences",
     "owner_use",
     "put_derived",
+    "PartRow",
     "read_parts",
     "read_parts_of",
     "read_rt_rows",
@@ -221,10 +223,26 @@ def add_parts(connection: Connection, rows: Sequence[Row]) -> None:
         connection.execute(PARTS.insert(), rows)
 
 
-def read_parts(connection: Connection, parts: Collection[int]) -> Sequence[sa.Row[tuple[int, int, int, str, int]]]:
+class PartRow(NamedTuple):
+    """Row of table ``parts``, which tells its columns."""
+
+    gid: int
+    number: int
+    part: int
+    ends: str | None
+    shown: int
+    blocking: int | None
+    memory: int | None
+
+
+_PART_COLUMNS = [PARTS.c[name] for name in PartRow._fields]
+
+
+def read_parts(connection: Connection, parts: Collection[int]) -> list[PartRow]:
     """Return the rows of ``parts`` for what some groups find for queries about absence, in the order of groups."""
     mine = among(connection, PARTS.c.part, parts), IS_OF_ABSENCE
-    return connection.execute(sa.select(PARTS).where(*mine).order_by(PARTS.c.gid, PARTS.c.number)).all()
+    rows = raw_rows(connection, sa.select(*_PART_COLUMNS).where(*mine))
+    return sorted(map(PartRow._make, rows), key=itemgetter(0, 1))
 
 
 def unasked_parts(connection: Connection, groups: Collection[int]) -> set[int]:
@@ -235,10 +253,11 @@ def unasked_parts(connection: Connection, groups: Collection[int]) -> set[int]:
     return {gid for (gid,) in raw_rows(connection, sa.select(GROUPS.c.gid).where(*mine))}
 
 
-def read_parts_of(connection: Connection, groups: Collection[int]) -> list[sa.Row[tuple[int, int, int, str, int]]]:
+def read_parts_of(connection: Connection, groups: Collection[int]) -> list[PartRow]:
     """Return the rows of ``parts`` of some groups about absence, in their order."""
-    wanted = sa.select(PARTS).where(among(connection, PARTS.c.gid, groups)).order_by(PARTS.c.gid, PARTS.c.number)
-    return list(connection.execute(wanted))
+    wanted = sa.select(*_PART_COLUMNS).where(among(connection, PARTS.c.gid, groups))
+    rows = raw_rows(connection, wanted.order_by(PARTS.c.gid, PARTS.c.number))
+    return [*map(PartRow._make, rows)]
 
 
 def has_absences(connection: Connection) -> bool:
