@@ -19,10 +19,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crashes import Run, crashed, differences, killed, outcome, reached, workload
+from crashes import Run, crashed, differences, killed, outcome_of, reached, workload
 
 import xscl
 from xscl.base.settings import Settings
+from xscl.catalog.tables import BATCHES
 
 
 @dataclass
@@ -46,7 +47,7 @@ class Matrix:
         steady = Run(self.folder / "steady", rounds, self.settings)
         counts = reached(steady)
         self.seconds = time.perf_counter() - began
-        batches, expected = self._outcome(steady)
+        batches, expected = self._batches(steady), outcome_of(steady)
         print(
             f"{self.kind}: a run has {batches} batches and {sum(counts.values()):,} steps of {len(counts)} kinds, ",
             end="",
@@ -68,7 +69,7 @@ class Matrix:
                 ended.append(f"{at}:{times}")
                 self.hits[at] += 1
             run.play()
-            wrong = differences(expected, self._outcome(run)[1])
+            wrong = differences(expected, outcome_of(run))
             if wrong:
                 self.failures.append(f"{self.kind}, seed {self.seed}, {' '.join(ended)}: {'; '.join(wrong)}")
                 print(self.failures[-1], flush=True)
@@ -78,11 +79,9 @@ class Matrix:
                 print(f"  {self.hits.total()} points in {self.runs} runs", flush=True)
         self.seconds = time.perf_counter() - began
 
-    def _outcome(self, run: Run) -> tuple[int, dict[str, list[object]]]:
+    def _batches(self, run: Run) -> int:
         with xscl.connect(home=run.folder / "home") as engine:
-            assert engine.run_once() == []
-            with engine.home.catalog.read() as connection:
-                return len(connection.exec_driver_sql("select batch from batches").all()), outcome(engine, run)
+            return len(engine.home.catalog.rows(BATCHES))
 
 
 def main() -> int:
