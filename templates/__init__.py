@@ -17,6 +17,7 @@ Modules in reading order:
 * ``plans``: plans as data: edges, groups, instances, links and assemblies
 * ``plan_making``: plans from groups, and the order in which nodes are bound
 * ``columns``: records in columns
+* ``ordinals``: the age of events among those of their channel, as row windows count them
 * ``program_guards``: guards of a program's groups: their numbers, what they read, and the variables that they guard
 * ``program``: the requests of all live queries, as edges, instances and groups
 * ``retention``: retention of join state

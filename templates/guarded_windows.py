@@ -13,9 +13,10 @@ from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, take
 from xscl.templates.document_facts import DocumentFacts
 from xscl.templates.guarded import Conjunctions
 from xscl.templates.members import Membership, sees
+from xscl.templates.ordinals import Ordinals
 from xscl.templates.plans import Windows
 from xscl.templates.program_guards import GuardTable
-from xscl.templates.window_cells import Documents, MatchedPairs
+from xscl.templates.window_cells import Documents, MatchedPairs, pair_ages
 
 __all__ = ["GuardedWindows", "guarded", "guarded_windows"]
 
@@ -41,16 +42,17 @@ class GuardedWindows:
     rules: Conjunctions
 
     def admitting(
-        self, pairs: MatchedPairs, documents: Documents, memberships: Mapping[int, Membership]
+        self, pairs: MatchedPairs, documents: Documents, memberships: Mapping[int, Membership], ordinals: Ordinals
     ) -> tuple[Int64s, Int64s]:
         """Return places of pairs, rising, and of windows that admit them."""
         given, pairs = pairs, _with_right(pairs)
         left, right, facts = _facts(pairs, documents)
+        ages = pair_ages(take(self.windows, self.rows), given, ordinals)
         found = [np.empty(0, dtype=np.int64)]
         for pair, combination in self.rules.held(left, right, facts):
             at, of = gather(self.starts[combination], self.starts[combination + 1] - self.starts[combination])
             pair, row = pair[of], self.rows[at]
-            in_time = self._in_time(pair, row, pairs, documents)
+            in_time = self._in_time(pair, row, pairs, documents, ages)
             pair, row, combination = pair[in_time], row[in_time], combination[of[in_time]]
             seen = self._seen(pair, row, given, documents, memberships)
             pair, row, combination = pair[seen], row[seen], combination[seen]
@@ -64,13 +66,18 @@ class GuardedWindows:
         counts = self.rules.counted(*_facts(_with_right(pairs), documents))
         return int(counts @ np.diff(self.starts)[self.rules.combination])
 
-    def _in_time(self, pair: Int64s, row: Int64s, pairs: MatchedPairs, documents: Documents) -> Int64s:
+    def _in_time(
+        self, pair: Int64s, row: Int64s, pairs: MatchedPairs, documents: Documents, ages: tuple[Int64s, Int64s]
+    ) -> Int64s:
         """Return where a pair is in a window, and its members come in the order that the window asks for."""
         of = take(self.windows, row)
         difference = (pairs.ts_r - pairs.ts_l)[pair]
         left, right = place_of(pairs.left[pair]), place_of(pairs.right[pair])
         held = (of.lo <= difference) & (difference <= of.hi)
         held &= (of.first <= np.minimum(left, right)) & (np.maximum(left, right) <= of.last)
+        for rows, age in zip((of.rows_l, of.rows_r), ages, strict=True):
+            if len(age) > 1 or age.any():
+                held &= (rows == 0) | (age[np.minimum(pair, len(age) - 1)] < rows)
         ordered = np.abs(of.order) == 1
         if ordered.any():
             first = documents.left_first(pairs)[pair]

@@ -86,7 +86,11 @@ def add_all_orders(
     """Add the rows of R_out and the matches of the same events in all orders; ``classes`` are those made so far."""
     admitting = [
         admitted(
-            each.bindings.assembly.groups.values(), each.members, each.bindings.assembly.pairs, program.memberships
+            each.bindings.assembly.groups.values(),
+            each.members,
+            each.bindings.assembly.pairs,
+            program.memberships,
+            program.ordinals,
         )
         for each in alike
     ]

@@ -137,6 +137,7 @@ def _admitting(program: Program, assembly: Assembly, some: Combinations) -> tupl
     masks: list[Bools] = []
     for live in assembly.groups.values():
         seen = (live.first <= oldest) & (newest <= live.last) & visible.to(live)
+        seen &= program.ordinals.admit(live.group.rows, live.channels, some.docs)
         if not seen.any():
             continue
         for number, (case, pairs) in enumerate(zip(live.group.cases, live.group.links, strict=True), start=1):

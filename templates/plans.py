@@ -227,3 +227,9 @@ class Windows(NamedTuple):
     guard_l: npt.NDArray[np.int32]
     """The number of the first block's guard in the program; 0: it has none."""
     guard_r: npt.NDArray[np.int32]
+    rows_l: npt.NDArray[np.int64]
+    """Number of newest events of its channel that the first block's event is among; 0: any."""
+    rows_r: npt.NDArray[np.int64]
+    counted_l: npt.NDArray[np.int32]
+    """The number of the channel that ``rows_l`` counts (``Ordinals``), or 0."""
+    counted_r: npt.NDArray[np.int32]

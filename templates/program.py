@@ -20,6 +20,7 @@ import numpy.typing as npt
 from xscl.templates.bounds import Bounds, Case, pair_index
 from xscl.templates.links import Link
 from xscl.templates.members import Membership
+from xscl.templates.ordinals import Ordinals
 from xscl.templates.plan_making import assembly_of, edge_of_one, edges_between, instance_plan, link_plan
 from xscl.templates.plans import Assembly, Edge, EdgeKey, GroupChange, InstancePlan, LinkPlan, LiveGroup, Windows
 from xscl.templates.program_guards import ProgramGuards
@@ -30,6 +31,7 @@ __all__ = ["Program"]
 _WINDOW_TYPES = (
     *(np.int64, np.int32, np.int64, np.int64, np.int8),
     *(np.int64, np.int64, np.int32, np.int32, np.int32, np.int32),
+    *(np.int64, np.int64, np.int32, np.int32),
 )
 """Types of the columns of ``Windows``."""
 
@@ -75,6 +77,8 @@ class Program:
         """Numbers of assemblies with crossings."""
         self.guards = ProgramGuards()
         """Guards of groups."""
+        self.ordinals = Ordinals()
+        """Places of events that row windows count, of the batch that is joined."""
         self._windows: dict[int, Windows] = {}
         self._stale: defaultdict[int, set[int]] = defaultdict(set)
         """Instance number to the groups that have changed since its ``_windows`` were made."""
@@ -111,6 +115,7 @@ class Program:
                 live = replace(live, group=replace(live.group, instance=known))
         self._live[live.gid] = live
         self.guards.add(live.iid, live.group)
+        self.ordinals.count(live.group.rows, live.channels, 1)
         if _is_assembled(live.group):
             self._add_to_assemblies(live)
             return
@@ -127,6 +132,7 @@ class Program:
         self.version += 1
         live = self._live.pop(gid)
         self.guards.remove(live.iid, live.group)
+        self.ordinals.count(live.group.rows, live.channels, -1)
         if _is_assembled(live.group):
             self._remove_from_assemblies(live)
             return
@@ -183,6 +189,7 @@ class Program:
                 *(live.gid, number, bounds.lo, bounds.hi, bounds.order, live.first, live.last),
                 *_streams(live.group),
                 *self.guards.numbers(live.group),
+                *self._rows(live),
             )
             for live in groups
             for number, case in enumerate(live.group.cases, start=1)
@@ -190,6 +197,16 @@ class Program:
         ]
         columns = zip(*rows, strict=True) if rows else [()] * len(_WINDOW_TYPES)
         return Windows(*(np.array(column, kind) for column, kind in zip(columns, _WINDOW_TYPES, strict=True)))
+
+    def _rows(self, live: LiveGroup) -> tuple[int, int, int, int]:
+        """Return the newest rows that both blocks of a group count, and the numbers of the channels."""
+        if not live.group.rows:
+            return 0, 0, 0, 0
+        left, right = live.group.rows
+        first, second = (
+            self.ordinals.number(name) if of else 0 for of, name in zip((left, right), live.channels, strict=True)
+        )
+        return left, right, first, second
 
     # -- edges and plans ---------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ __all__ = [
     "R_DOCTS",
     "R_GUARD",
     "R_MEMBER",
+    "R_ORDINAL",
     "RELATIONS",
     "SUBSCRIBED",
     "rt_rows",
@@ -49,6 +50,14 @@ R_MEMBER = Table(
     Column("stream", Integer),
 )
 """The streams of each document."""
+R_ORDINAL = Table(
+    "r_ordinal",
+    RELATIONS,
+    Column("docid", BigInteger),
+    Column("channel", String),
+    Column("ordinal", BigInteger, comment="how many events of the channel came before it"),
+)
+"""The events of each channel in the intake order, which row windows count."""
 R_GUARD = Table(
     "r_guard",
     RELATIONS,
@@ -98,7 +107,8 @@ def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
     member of block j is, else 0.  With ``exchange_i_j`` a match does not count whose member of block j is first if the
     query matches with these two members exchanged, too.  ``f_e`` and ``add_e`` are the nearest doubles of exact
     fractions.  A match's members all come after place ``sees_from`` of the intake order, and have a ``ts`` of at least
-    ``ts_from`` unless that is NULL (STARTING).  A block's document satisfies ``guard<i>`` unless that is NULL.
+    ``ts_from`` unless that is NULL (STARTING).  A block's document satisfies ``guard<i>`` unless that is NULL.  The
+    document is among the ``n<i>`` newest events of its channel when the last member comes, unless that is NULL.
     """
     columns: list[Column[object]] = [
         Column("qid", String),
@@ -135,6 +145,10 @@ def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
         Column(f"guard{block}", String, comment="the guard of the block; NULL: it has none")
         for block in range(1, template.block_count + 1)
     ]
+    columns += [
+        Column(f"n{block}", BigInteger, comment="how many newest events of its channel the block's is among; NULL: any")
+        for block in range(1, template.block_count + 1)
+    ]
     return Table(f"rt_{template.id}", metadata or MetaData(), *columns)
 
 
@@ -142,7 +156,8 @@ def rt_rows(template: Template, group: Group) -> list[dict[str, object]]:
     """Return the columns of R_T that a group fills, a row a case; ``qid`` and ``SUBSCRIBED`` are the subscriber's."""
     streams = {f"stream{block + 1}": group.stream(block) or None for block in range(template.block_count)}
     guards = {f"guard{block + 1}": _guard_name(group, block) for block in range(template.block_count)}
-    shared = {**_instance_columns(group), **streams, **guards}
+    newest = {f"n{block + 1}": group.newest_rows(block) or None for block in range(template.block_count)}
+    shared = {**_instance_columns(group), **streams, **guards, **newest}
     rows = []
     for number, case in enumerate(group.cases, start=1):
         row = {**shared, "case": number}

@@ -279,7 +279,7 @@ class Resolver:
         if signature.guarded is not None:
             self._add_guarded(signature, pairs, documents, out)
             return
-        cells, seen = window_cells(signature.windows, pairs, documents, self.program.memberships)
+        cells, seen = window_cells(signature.windows, pairs, documents, self.program.memberships, self.program.ordinals)
         admits = [np.flatnonzero(each) for each in seen]
         classes = np.empty(len(admits), dtype=np.int32)
         for cell, found in enumerate(admits):
@@ -307,12 +307,13 @@ class Resolver:
     def _cells(self, signature: Signature, pairs: MatchedPairs, documents: Documents) -> tuple[Int64s, Cells]:
         """Return a number for each pair, equal where the same windows admit; and the windows of each."""
         windows, memberships, plain = signature.windows, self.program.memberships, signature.plain
+        ordinals = self.program.ordinals
         assert windows is not None and plain is not None and signature.guarded is not None
         cells, admits = np.zeros(len(pairs.left), dtype=np.int64), [np.empty(0, dtype=np.int64)]
         if len(plain):
-            of_pair, seen = window_cells(take(windows, plain), pairs, documents, memberships)
+            of_pair, seen = window_cells(take(windows, plain), pairs, documents, memberships, ordinals)
             cells, admits = cells if of_pair is None else of_pair, [plain[np.flatnonzero(each)] for each in seen]
-        pair, row = signature.guarded.admitting(pairs, documents, memberships)
+        pair, row = signature.guarded.admitting(pairs, documents, memberships, ordinals)
         which, examples = _alike(pair, row, cells, self._seeds)
         # Of the windows without guards those of the example's cell, and behind them the guarded ones.
         sizes = np.array([len(each) for each in admits])

@@ -27,6 +27,7 @@ from xscl.base.sealed import PAGE_CHECKSUMS
 from xscl.templates.class_columns import ClassColumns, class_batch
 from xscl.templates.columns import Int32s, Int64s
 from xscl.templates.members import Membership, sees
+from xscl.templates.ordinals import Ordinals
 from xscl.templates.pair_spans import PairSpans, span_table
 from xscl.templates.plans import LiveGroup
 
@@ -176,6 +177,7 @@ def admitted(
     members: Sequence[Member],
     links: tuple[tuple[int, int], ...],
     memberships: Mapping[int, Membership],
+    ordinals: Ordinals,
 ) -> Admitted:
     """Return the groups that see all members and whose windows they satisfy in a case that links these pairs of blocks.
 
@@ -192,6 +194,7 @@ def admitted(
 
     places = [place_of(member.docid) for member in members]
     oldest, newest = min(places), max(places)
+    docs = np.array([[member.docid for member in members]])
     pairs = [(b.ts - a.ts, (a.ts, a.place) < (b.ts, b.place)) for a, b in combinations(members, 2)]
     found = [
         (live.gid, number)
@@ -200,6 +203,7 @@ def admitted(
         for number, case in enumerate(live.group.cases, start=1)
         if live.group.links[number - 1] == links
         and all(bounds.admits(*pair) for bounds, pair in zip(case, pairs, strict=True))
+        and (not live.group.rows or ordinals.admit(live.group.rows, live.channels, docs).all())
     ]
     return Admitted(tuple(gid for gid, _ in found), tuple(case for _, case in found))
 

@@ -18,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -30,21 +31,24 @@ from xscl.templates.plans import Assembly, LiveGroup
 from xscl.templates.program import Program
 from xscl.templates.template import Group
 
-__all__ = ["EVER", "REACH_SCHEMA", "Floors", "ReachBuilder", "floors"]
+__all__ = ["BY_ROWS", "EVER", "REACH_SCHEMA", "Floors", "ReachBuilder", "floors"]
 
 Numbers = npt.NDArray[np.int64]
 
+BY_ROWS = ""
+"""Stands for a channel where row windows tell how long rows are kept: ``left`` is the least time below 0."""
 REACH_SCHEMA = pa.schema(
     [
         ("link", pa.bool_()),  # whether of rows of a link, or of witness rows
         ("key", pa.int64()),  # the link, or the variable
-        ("channel", pa.string()),  # where a partner may come from
+        ("channel", pa.string()),  # where a partner may come from, or BY_ROWS
         ("left", pa.int64()),  # how much later than the row, or than the link's left member; microseconds
         ("right", pa.int64()),  # than the link's right member; of a variable the same as left
     ]
 )
 """A key without a partner has no row: nothing of it is kept."""
 
+_NO_TIMES: Mapping[tuple[str, int], int] = MappingProxyType({})
 EVER = -(1 << 63)
 """A floor below every time: where no partner is too late."""
 _Thing = TypeVar("_Thing")
@@ -63,15 +67,17 @@ class ReachBuilder:
         """The program and its version, and the place before which none of its groups ends."""
         self._table = REACH_SCHEMA.empty_table()
         self._groups: dict[int, LiveGroup] = {}
-        self._reach: defaultdict[tuple[int, str], Counter[int]] = defaultdict(Counter)
-        """Block variable and channel to how far partners may be away, and for how many cases."""
+        self._reach: defaultdict[tuple[int, str, int], Counter[int]] = defaultdict(Counter)
+        """Block variable, channel and row window to how far partners may be away, and for how many cases."""
+        self._newest: Mapping[tuple[str, int], int] = {}
+        """Least times of newest events, as of the last table."""
         self._under: Counter[tuple[int, int]] = Counter()
         """(block variable, variable), and for how many instances and groups."""
         self._instances: Counter[int] = Counter()
         """Groups by the number of their instance."""
         self._owners: dict[int, list[int]] = {}
         """Block variables by the number of the instance."""
-        self._alike: Counter[tuple[int, tuple[Case, ...]]] = Counter()
+        self._alike: Counter[tuple[int, tuple[Case, ...], tuple[int, ...]]] = Counter()
         """Groups by the number of their instance and their windows."""
         self._guards: Counter[tuple[int, Guard]] = Counter()
         """Blocks of groups by their variable and guard."""
@@ -81,10 +87,19 @@ class ReachBuilder:
         """(channel, channel of a partner) to how much later a partner may be at most, as of the last table."""
         self._assemblies: dict[int, tuple[Assembly, tuple[_OfLink, ...]]] = {}
 
-    def table(self, program: Program, last: int) -> pa.Table:
-        """Return rows of ``REACH_SCHEMA`` for what queries ask that see events after the place ``last``."""
-        if self._seen is not None and self._seen[:2] == (program, program.version) and last < self._seen[2]:
+    def table(self, program: Program, last: int, newest: Mapping[tuple[str, int], int] = _NO_TIMES) -> pa.Table:
+        """Return rows of ``REACH_SCHEMA`` for what queries ask that see events after the place ``last``.
+
+        Args:
+            program: has the groups of the queries.
+            last: a place.
+            newest: least time of the newest events of a channel, by channel and how many they are; without one all rows
+                are kept that a row window asks for.
+        """
+        same = self._seen is not None and self._seen[:2] == (program, program.version) and last < self._seen[2]
+        if same and newest == self._newest:
             return self._table
+        self._newest = newest
         live = {gid: group for gid, group in program.groups.items() if group.last > last}
         for gid, known in list(self._groups.items()):
             if live.get(gid) is not known:
@@ -104,10 +119,10 @@ class ReachBuilder:
         if _counted(self._instances, live.iid, sign):
             self._owners[live.iid] = self._count_variables(group, live.channels, sign)
         owners = self._owners[live.iid]
-        if _counted(self._alike, (live.iid, group.cases), sign):
+        if _counted(self._alike, (live.iid, group.cases, group.rows), sign):
             for case in group.cases:
                 for block, partner, reach in _partners(case, len(owners)):
-                    key = owners[block], live.channels[partner]
+                    key = owners[block], live.channels[partner], group.newest_rows(block)
                     _counted(self._reach[key], reach, sign)
                     if not self._reach[key]:
                         del self._reach[key]
@@ -139,9 +154,11 @@ class ReachBuilder:
     def _made(self) -> pa.Table:
         by_owner: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
         self.channels = {}
-        for (owner, channel), counts in self._reach.items():
+        for (owner, channel, rows), counts in self._reach.items():
             most = max(counts)
-            by_owner[owner].append((channel, most))
+            least = self._newest.get((self._own[owner], rows))
+            by_rows = BY_ROWS, UNBOUNDED if least is None else -least
+            by_owner[owner].append(by_rows if rows else (channel, most))
             pair = self._own[owner], channel
             self.channels[pair] = max(most, self.channels.get(pair, -UNBOUNDED))
         self._own = {owner: self._own[owner] for owner in by_owner}
@@ -254,7 +271,7 @@ def floors(reach: pa.Table, watermarks: Mapping[str, int | None]) -> Floors:
     """
     channels = reach.column("channel").combine_chunks().dictionary_encode()
     names = channels.dictionary.to_pylist()
-    known = np.array([watermarks.get(name) is not None for name in names], np.bool_)
+    known = np.array([name == BY_ROWS or watermarks.get(name) is not None for name in names], np.bool_)
     marks = np.array([watermarks.get(name) or 0 for name in names], np.int64)
     which = channels.indices.to_numpy(zero_copy_only=False)
     key, left, right = (reach.column(name).to_numpy() for name in ("key", "left", "right"))

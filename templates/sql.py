@@ -35,23 +35,24 @@ from sqlalchemy.sql.selectable import NamedFromClause
 from xscl.base.docids import PUBLISHED, SERIAL_BITS
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.graph import MIRRORED
-from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, R_GUARD, R_MEMBER, SUBSCRIBED, rt_table
+from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, R_GUARD, R_MEMBER, R_ORDINAL, SUBSCRIBED, rt_table
 from xscl.templates.template import Template
 
 __all__ = ["cq_statement", "query_statement"]
 
 
 def cq_statement(
-    template: Template, *, streams: bool = True, exchanges: bool = True, guards: bool = True
+    template: Template, *, streams: bool = True, exchanges: bool = True, guards: bool = True, rows: bool = False
 ) -> Select[tuple[object, ...]]:
     """CQ_T over ``rt_<template>``, ``r_bin``, ``r_doc``, ``r_docts``, ``r_member`` and ``r_guard``.
 
     Rows: (qid, case, docid1…, node1…), one per query and combination of bindings of its meta-variables.  R_docTS says
     more than times, because versions of one item never join and ONCE orders equal times by channel and id.  Without
     ``streams`` it is for queries and documents that know none, without ``exchanges`` for queries whose R_T has no
-    ``exchange_i_j``, without ``guards`` for queries that have none.
+    ``exchange_i_j``, without ``guards`` for queries that have none.  With ``rows``, and ``r_ordinal``, it is also for
+    queries with row windows.
     """
-    found = _Matched(template, rt_table(template).alias("rt"), streams, guards, "")
+    found = _Matched(template, rt_table(template).alias("rt"), streams, guards, "", rows)
     conditions = found.conditions
     if exchanges and template.block_count > 1:
         other = _Matched(template, rt_table(template).alias("rtx"), streams, guards, "x")
@@ -68,7 +69,7 @@ def query_statement(
     """
     cases = []
     for row in rows:
-        found = _Matched(template, _Constants(template, row), True, True, "")
+        found = _Matched(template, _Constants(template, row), True, True, "", True)
         conditions = found.conditions
         if any(row[name] for name in row if name.startswith("exchange_")):
             others = (_Matched(template, _Constants(template, each), True, True, "x") for each in rows)
@@ -130,7 +131,9 @@ def _is_null(column: ColumnElement[Any]) -> ColumnElement[bool]:
 class _Matched:
     """The relations of a template's matches joined, and their conditions, whatever ``exchange_i_j`` says."""
 
-    def __init__(self, template: Template, rt: _Columns, streams: bool, guards: bool, mark: str) -> None:
+    def __init__(
+        self, template: Template, rt: _Columns, streams: bool, guards: bool, mark: str, rows: bool = False
+    ) -> None:
         """``mark`` ends the names of relations, so that they may stand in one statement with others."""
         self.template = template
         self.rt = rt
@@ -172,6 +175,20 @@ class _Matched:
             satisfied = and_(held.c.docid == doc.c.docid, held.c.guard == guard)
             query.left_join(held, satisfied)
             self.conditions.append(or_(_is_null(guard), held.c.docid.is_not(None)))
+        for block, doc in enumerate(docs, start=1) if rows and len(docs) > 1 else ():
+            if _value(rt.c[f"n{block}"]) is not None:
+                self._count_rows(block, doc, mark)
+
+    def _count_rows(self, block: int, doc: NamedFromClause, mark: str) -> None:
+        """Ask that the event so many behind a block's has not come when the last member has."""
+        own, other = R_ORDINAL.alias(f"o{block}{mark}"), R_ORDINAL.alias(f"p{block}{mark}")
+        newest, last = self.rt.c[f"n{block}"], _Greatest(*(_place(each.c.docid) for each in self.docs))
+        self.query.left_join(own, own.c.docid == doc.c.docid)
+        behind = and_(
+            other.c.channel == own.c.channel, other.c.ordinal == own.c.ordinal + newest, other.c.docid <= last
+        )
+        self.query.left_join(other, behind)
+        self.conditions.append(or_(_is_null(newest), other.c.docid.is_(None)))
 
     def select(self) -> Select[tuple[object, ...]]:
         """Select the query, the case, and the documents and nodes that match."""

@@ -161,6 +161,10 @@ class Group:
     """(block, variable, digest) of what stage 1 is asked for each joined variable: it may be refused in a document."""
     guards: tuple[Guard | None, ...] = ()
     """The guard of each block; empty: none has one."""
+    rows: tuple[int, ...] = ()
+    """Number of newest events of its channel that the event of each block is among when the last one comes, 0 for any;
+    empty: all blocks have any.
+    """
     absence: tuple[str, ...] = ()
     """Keys of the groups that a query about absence is made of, and its ends; empty: it is about none."""
     alone: str = ""
@@ -173,7 +177,8 @@ class Group:
         guards = [f"guard {block}:{guard.text}" for block, guard in enumerate(self.guards) if guard is not None]
         absence = ["absence", *self.absence] if self.absence else []
         streams = [repr(self.streams)] if self.streams else []
-        return f"{digest_text(self.instance.key, cases, *streams, *guards, *absence)} {self.alone}".rstrip()
+        rows = [f"rows {self.rows}"] if self.rows else []
+        return f"{digest_text(self.instance.key, cases, *streams, *guards, *rows, *absence)} {self.alone}".rstrip()
 
     @property
     def exchanges(self) -> bool:
@@ -197,6 +202,10 @@ class Group:
     def stream(self, block: int) -> int:
         """Return the stream that a block (from 0) names, 0 for the channel."""
         return self.streams[block] if self.streams else 0
+
+    def newest_rows(self, block: int) -> int:
+        """Return how many newest events of its channel the event of a block (from 0) is among, 0 for any."""
+        return self.rows[block] if self.rows else 0
 
     def guard(self, block: int) -> Guard | None:
         """Return the guard of a block (from 0)."""

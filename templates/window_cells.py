@@ -13,10 +13,11 @@ from xscl.base.docids import PUBLISHED, place_of
 from xscl.templates.columns import Int32s, Int64s
 from xscl.templates.document_facts import DocumentFacts
 from xscl.templates.members import Membership, sees
+from xscl.templates.ordinals import Ordinals
 from xscl.templates.plans import Windows
 from xscl.templates.results import Member
 
-__all__ = ["Documents", "MatchedPairs", "admit_all", "whole_span", "window_cells"]
+__all__ = ["Documents", "MatchedPairs", "admit_all", "pair_ages", "whole_span", "window_cells"]
 
 
 class MatchedPairs(NamedTuple):
@@ -48,7 +49,11 @@ class Documents:
 
 
 def window_cells(
-    windows: Windows, pairs: MatchedPairs, documents: Documents, memberships: Mapping[int, Membership]
+    windows: Windows,
+    pairs: MatchedPairs,
+    documents: Documents,
+    memberships: Mapping[int, Membership],
+    ordinals: Ordinals,
 ) -> tuple[npt.NDArray[np.int64] | None, list[npt.NDArray[np.bool_]]]:
     """Tell which windows admit which pairs: the number of each pair's cell, and what each cell admits.
 
@@ -56,7 +61,7 @@ def window_cells(
     that all pairs, or none, satisfy tell nothing apart; where only such are left, there is one cell, and None stands
     for its number.
     """
-    windows, seen = _facts(windows, pairs, documents)
+    windows, seen = _facts(windows, pairs, documents, ordinals)
     # Windows that admit no pair at all are left out of everything but the answer.
     some = (
         (windows.lo <= seen.difference.max())
@@ -64,6 +69,8 @@ def window_cells(
         & (windows.first <= seen.oldest.max())
         & (windows.last >= seen.newest.min())
     )
+    for rows, ages in ((windows.rows_l, seen.age_l), (windows.rows_r, seen.age_r)):
+        some &= (rows == 0) | (ages.min() < rows)
     told = Windows(*(column[some] for column in windows))
     sides = [
         _seen_by(docs, streams, documents, memberships)
@@ -89,7 +96,7 @@ def window_cells(
 
 
 class _Facts(NamedTuple):
-    """Facts of pairs that windows compare; the last three have one entry where it is the same for all pairs."""
+    """Facts of pairs that windows compare; all but the first have one entry where it is the same for all pairs."""
 
     difference: Int64s
     """Event time of the right document after the left one's."""
@@ -98,9 +105,25 @@ class _Facts(NamedTuple):
     newest: Int64s
     first: npt.NDArray[np.bool_]
     """Whether the left document is first."""
+    age_l: Int64s
+    """Number of events of its channel that came behind the left document; one entry where no window asks."""
+    age_r: Int64s
 
 
-def _facts(windows: Windows, pairs: MatchedPairs, documents: Documents) -> tuple[Windows, _Facts]:
+def pair_ages(windows: Windows, pairs: MatchedPairs, ordinals: Ordinals) -> tuple[Int64s, Int64s]:
+    """Return how many events of its channel came behind each document of pairs; one entry where no window asks."""
+    found = []
+    for docs, counted in ((pairs.left, windows.counted_l), (pairs.right, windows.counted_r)):
+        if not counted.any():
+            found.append(np.zeros(1, np.int64))
+            continue
+        newest = np.maximum(place_of(pairs.left), place_of(np.where(pairs.right < 0, pairs.left, pairs.right)))
+        # All documents of a side are of one channel.
+        found.append(ordinals.ages(int(counted.max()), docs, newest))
+    return found[0], found[1]
+
+
+def _facts(windows: Windows, pairs: MatchedPairs, documents: Documents, ordinals: Ordinals) -> tuple[Windows, _Facts]:
     """Return the facts of pairs; and the windows, without bounds of places where all of them see all documents."""
     docs = (pairs.left,) if pairs.right.max() < 0 else (pairs.left, pairs.right)
     least, greatest = min(int(of.min()) for of in docs), max(int(of.max()) for of in docs)
@@ -112,7 +135,8 @@ def _facts(windows: Windows, pairs: MatchedPairs, documents: Documents) -> tuple
         left, right = place_of(pairs.left), place_of(np.where(pairs.right < 0, pairs.left, pairs.right))
         oldest, newest = np.minimum(left, right), np.maximum(left, right)
     first = documents.left_first(pairs) if windows.order.any() else np.zeros(1, dtype=np.bool_)
-    return windows, _Facts(pairs.ts_r - pairs.ts_l, oldest, newest, first)
+    ages = pair_ages(windows, pairs, ordinals)
+    return windows, _Facts(pairs.ts_r - pairs.ts_l, oldest, newest, first, *ages)
 
 
 def _keys(windows: Windows, seen: _Facts) -> Iterator[Int64s]:
@@ -121,6 +145,8 @@ def _keys(windows: Windows, seen: _Facts) -> Iterator[Int64s]:
         (seen.difference, np.concatenate([windows.lo, windows.hi + 1])),
         (seen.oldest, windows.first),
         (seen.newest, windows.last + 1),
+        (seen.age_l, windows.rows_l),
+        (seen.age_r, windows.rows_r),
     ):
         between = np.unique(bounds[(bounds > values.min()) & (bounds <= values.max())])
         if len(between):
@@ -139,6 +165,8 @@ def _admitting(windows: Windows, seen: _Facts, at: int) -> npt.NDArray[np.bool_]
         & (windows.last >= seen.newest[place])
         & ((windows.order == 0) | (windows.order == order))
     )
+    for rows, ages in ((windows.rows_l, seen.age_l), (windows.rows_r, seen.age_r)):
+        admitted &= (rows == 0) | (ages[min(at, len(ages) - 1)] < rows)
     return admitted
 
 
@@ -159,8 +187,8 @@ def whole_span(windows: Windows | None) -> tuple[int, int] | None:
 
 def admit_all(windows: Windows, least: int, greatest: int) -> bool:
     """Whether windows, as far as times do not tell, admit all pairs of documents of no stream between two."""
-    streams = windows.left.any() or windows.right.any()
-    return not streams and bool((windows.first <= least).all() and (windows.last >= greatest).all())
+    more = windows.left.any() or windows.right.any() or windows.rows_l.any() or windows.rows_r.any()
+    return not more and bool((windows.first <= least).all() and (windows.last >= greatest).all())
 
 
 class _SeenBy(NamedTuple):

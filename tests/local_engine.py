@@ -68,6 +68,8 @@ class LocalEngine:
     purged: int = 0
     """Witness rows and rows of links that are held no more."""
     batches: int = 0
+    begun: int = 0
+    """Number of the first document of the batch."""
     streams: Mapping[str, int] = field(default_factory=dict)
     """Numbers of streams by name."""
 
@@ -91,6 +93,7 @@ class LocalEngine:
 
     def run(self, batch: Sequence[Doc]) -> None:
         rows = []
+        self.begun = len(self.docs)
         for doc in batch:
             docid = len(self.docs)
             known = [
@@ -125,12 +128,31 @@ class LocalEngine:
         self.batches += 1
         guards = self.live_program.guards
         known = FactVariables(guards.facts_read, guards.rows_read)
+        self._count()
         together = [rows for batch in fresh.to_batches() for rows in with_facts(batch, known)]
         self._join(pa.Table.from_batches(together, schema=fresh.schema))
         if self.lateness is not None:
             before = self.rows_held
             self._purge(self._floors(self.lateness))
             self.purged += before - self.rows_held
+
+    def _count(self) -> None:
+        """Tell the program which events came when, as row windows count them: all, or as few as they need."""
+        ordinals, places = self.live_program.ordinals, {}
+        for channel, count in ordinals.counts.items():
+            of = [at for at, doc in enumerate(self.docs) if doc.channel == channel and doc.whole]
+            before = [at for at in of if at < self.begun]
+            places[channel] = np.array([*before[-count:], *(at for at in of if at >= self.begun)], np.int64)
+        ordinals.take(places)
+
+    def _newest(self) -> dict[tuple[str, int], int]:
+        """The least time of newest events, by channel and how many they are."""
+        found = {}
+        for channel, count in self.live_program.ordinals.windows:
+            times = [doc.ts for doc in self.docs if doc.channel == channel and doc.whole][-count:]
+            if len(times) == count:
+                found[channel, count] = min(times)
+        return found
 
     def _join(self, fresh: pa.Table) -> None:
         """One unit: the new rows meet all that are held, and each other."""
@@ -189,7 +211,7 @@ class LocalEngine:
                 shown.append(max(greatest.values()) - self.idle[channel])
             if shown:
                 marks[channel] = max(shown) - late
-        return floors(self.reach.table(load_program(self.program), 0), marks)
+        return floors(self.reach.table(load_program(self.program), 0, self._newest()), marks)
 
     def _purge(self, rule: Floors) -> None:
         self.runs = [merged_run([run], [in_sight(run, rule)]) for run in self.runs]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 import sqlalchemy as sa
 from local_engine import UnitsEngine
+from oracle.evaluate import Doc
 
 from xscl.language.compile import CompiledQuery
 from xscl.templates.guards import Literal
@@ -17,6 +19,7 @@ from xscl.templates.relations import (
     R_DOCTS,
     R_GUARD,
     R_MEMBER,
+    R_ORDINAL,
     RELATIONS,
     SUBSCRIBED,
     rt_rows,
@@ -57,9 +60,19 @@ def load(engine: UnitsEngine) -> sa.Engine:
         connection.execute(R_DOCTS.insert(), events)
         if members:
             connection.execute(R_MEMBER.insert(), members)
+        connection.execute(R_ORDINAL.insert(), list(_ordinals(engine.docs)))
         if held := list(_guards_held(engine)):
             connection.execute(R_GUARD.insert(), held)
     return database
+
+
+def _ordinals(docs: Sequence[Doc]) -> Iterator[dict[str, object]]:
+    """The events of each channel in the order in which they came."""
+    counts: Counter[str] = Counter()
+    for docid, doc in enumerate(docs):
+        if doc.whole:
+            yield {"docid": docid, "channel": doc.channel, "ordinal": counts[doc.channel]}
+            counts[doc.channel] += 1
 
 
 def _guards_held(engine: UnitsEngine) -> Iterator[dict[str, object]]:
@@ -124,7 +137,8 @@ def statement_rows(
                 table.insert(),
                 [row for name, rows in constants.items() if queries[name].template == template for row in rows],
             )
-            for row in connection.execute(cq_statement(template)):
+            rows = any(query.group.rows for query in queries.values())
+            for row in connection.execute(cq_statement(template, rows=rows)):
                 found[row.qid].add(tuple(row)[2:])
         if own:
             statements = {name: query_statement(query.template, constants[name]) for name, query in queries.items()}

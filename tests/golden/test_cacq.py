@@ -24,6 +24,7 @@ from local_engine import compiled
 from oracle.evaluate import Doc
 from strategies import Dice
 
+import xscl
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.catalog.queries import read_queries
 from xscl.catalog.records import QueryInfo
@@ -135,6 +136,64 @@ def test_gc10_windows_over_one_state(rows_engine: Engine) -> None:
     rows_engine.drop("Q2")
     take("Noise", 7)
     assert light_rows() == 2
+
+
+LIGHTS = "Light->l[./loc->a] {op} {{a = b, LAST {n} OF l}} Temp[./loc->b]"
+
+
+def light(ts: int) -> xscl.Event:
+    return xscl.Event("Light", f"l{ts}", ts, row={"loc": "L1"})
+
+
+def temp(ts: int) -> xscl.Event:
+    return xscl.Event("Temp", f"t{ts}", ts, row={"loc": "L1"})
+
+
+def rows_pairs(engine: Engine, name: str) -> list[tuple[str, ...]]:
+    return sorted(tuple(event.id for event in match.events) for match in engine.matches(name))
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_gc10_by_rows(rows_engine: Engine, size: int) -> None:
+    """Without any lateness, the state has as many events as the longest window counts."""
+    for channel in ("Light", "Temp", "Noise"):
+        rows_engine.add_channel(channel, kind="rows", schema="loc string")
+    for name, count in (("Q1", 2), ("Q2", 5)):
+        rows_engine.register(LIGHTS.format(op="JOIN", n=count), name=name)
+    events = [*map(light, range(1, 7)), temp(7)]
+    for first in range(0, len(events), size):
+        rows_engine.ingest(events[first : first + size])
+        rows_engine.run_once()
+    assert rows_pairs(rows_engine, "Q1") == [("l5", "t7"), ("l6", "t7")]
+    assert rows_pairs(rows_engine, "Q2") == [(f"l{ts}", "t7") for ts in range(2, 7)]
+    assert held_channels(rows_engine).count("Light") == 5
+    rows_engine.drop("Q2")
+    rows_engine.ingest([xscl.Event("Noise", "n", 8, row={"loc": "L1"})])
+    rows_engine.run_once()
+    assert held_channels(rows_engine).count("Light") == 2
+
+
+@pytest.mark.parametrize("size", [1, 4, 9])
+def test_gc16_rows_as_of_the_probe(rows_engine: Engine, size: int) -> None:
+    """The newest are those when the last member came, and not those at the end of the batch."""
+    rows_engine.register(LIGHTS.format(op="FOLLOWED BY", n=2), name="Q")
+    events = [*map(light, range(1, 7)), temp(7), light(8), light(9)]
+    for first in range(0, len(events), size):
+        rows_engine.ingest(events[first : first + size])
+        rows_engine.run_once()
+    assert rows_pairs(rows_engine, "Q") == [("l5", "t7"), ("l6", "t7")]
+
+
+def test_ga6_events_are_counted_before_conditions(rows_engine: Engine) -> None:
+    """STREAM's ``S[Rows 2] where B > 10``: after 20, 5 and 7 nothing is left of it, and not 20."""
+    rows_engine.register("S->s[./b > 10][./k->x] JOIN {x = y, LAST 2 OF s} T[./k->y]", name="rows")
+    rows_engine.register("S->s[./b > 10][./k->x] JOIN {x = y, LAST 3 OF s} T[./k->y]", name="more")
+    for ts, b in enumerate((20, 5, 7), start=1):
+        rows_engine.ingest([xscl.Event("S", str(ts), ts, row={"b": b, "k": "k"})])
+    rows_engine.ingest([xscl.Event("T", "probe", 4, row={"k": "k"})])
+    rows_engine.run_once()
+    assert rows_pairs(rows_engine, "rows") == []
+    assert rows_pairs(rows_engine, "more") == [("1", "probe")]
 
 
 def held_channels(engine: Engine) -> list[str]:

@@ -141,8 +141,27 @@ def bindings_rows(
 ) -> Iterator[Row]:
     """Every combination of documents and assignments that satisfies the query, as ``ONCE`` leaves them."""
     found = _all_rows(query, docs, numeric=numeric, texts=texts, times=times, namespaces=namespaces)
+    newest = [(block, window) for join, start in _placed(query.source, 0) for block, window in _newest(join, start)]
+    found = (row for row in found if all(_is_newest(row, block, count, docs) for block, count in newest))
     chosen = [start for join, start in _placed(query.source, 0) if _chooses(join)]
     return _once(list(found), chosen, docs) if chosen else found
+
+
+def _newest(join: ast.Join, start: int) -> Iterator[tuple[int, int]]:
+    """The blocks that LAST n OF speaks of, and each n; ``start`` is the place of the join's first block."""
+    places = {name: start + at for at, block in enumerate(ast.blocks(join)) for name in variables_of(block)}
+    for window in join.windows:
+        if isinstance(window, ast.Window) and window.kind == "rows":
+            yield places[window.of or ""], window.high or 0
+
+
+def _is_newest(row: Row, block: int, count: int, docs: Sequence[Doc]) -> bool:
+    """Whether a member was among the newest events of its channel when the last member came."""
+    came = {(doc.channel, doc.id): at for at, doc in enumerate(docs)}
+    last = max(came[doc.channel, doc.id] for doc in row.docs)
+    member = row.docs[block]
+    there = [(doc.channel, doc.id) for doc in docs[: last + 1] if doc.channel == member.channel and doc.whole]
+    return (member.channel, member.id) in there[-count:]
 
 
 def _chooses(join: ast.Join) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -39,6 +40,8 @@ from xscl.language.statements import namespaces_json
 from xscl.planning.planner import Planner
 from xscl.planning.subscribers import Chosen, GroupText
 from xscl.registry.channel_names import ChannelNames
+from xscl.registry.counted import refuse_counted
+from xscl.registry.publish_graph import is_published
 from xscl.registry.registry import Registry
 from xscl.store.home import Home
 from xscl.store.results import StoredMatch, match_id, stored_matches
@@ -107,6 +110,7 @@ def query_once(
     least = info.ts_from if since is None else since
     with home.catalog.snapshot() as connection:
         place = next_place(connection)
+        refuse_counted(compiled, partial(is_published, connection))
         # A question finds what is there when it is asked.
         events = replace(held_events(connection, place, least), removed=removed_before(connection, place))
     if info.written is not None:

@@ -225,7 +225,7 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         group=info.gid,
         queries_in_group=count_queries(catalog, sharing),
         names_in_group=query_names(catalog, replace(sharing, limit=NAMED)),
-        sql=";\n".join(spark_text(cq_statement(template)) for template in templates),
+        sql=";\n".join(spark_text(cq_statement(template, rows=bool(compiled.group.rows))) for template in templates),
     )
 
 

@@ -15,6 +15,7 @@ from xscl.catalog.queries import read_feeders
 from xscl.catalog.tables import CHANNELS
 from xscl.store.home import Home
 from xscl.store.join_state import held_state
+from xscl.templates.retention import BY_ROWS
 
 __all__ = ["Frontier", "frontiers"]
 
@@ -40,7 +41,7 @@ def frontiers(home: Home, connection: Connection) -> Iterator[Frontier]:
     channels, waiting = read_channels(connection), Counter[str]()
     reach = held_state(home, connection).reach
     if reach is not None:
-        waiting.update(reach.column("channel").to_pylist())
+        waiting.update(name for name in reach.column("channel").to_pylist() if name != BY_ROWS)
     rows = {row.name: row for row in connection.execute(sa.select(CHANNELS))}
     clocks = Clocks(channels.values(), {name: row.processed for name, row in rows.items()})
     feeders = read_feeders(connection)

@@ -242,7 +242,7 @@ def case_facts(compiled: CompiledQuery) -> Iterator[CaseFacts]:
     for case in cases:
         if case:
             own = tuple(order for order in _orders(case, names) if order not in always)
-            yield CaseFacts(own, tuple(_windows(case, names)))
+            yield CaseFacts(own, (*_windows(case, names), *_newest(compiled)))
 
 
 def _orders(case: Case, names: Sequence[str]) -> Iterator[str]:
@@ -252,6 +252,13 @@ def _orders(case: Case, names: Sequence[str]) -> Iterator[str]:
             yield f"{left} {'before' if bounds.lo else 'not after'} {right}"
         elif bounds.hi <= 0:
             yield f"{right} {'before' if bounds.hi else 'not after'} {left}"
+
+
+def _newest(compiled: CompiledQuery) -> Iterator[str]:
+    """Write the row windows of a query."""
+    for count, name, channel in zip(compiled.group.rows, compiled.block_names, compiled.channels, strict=False):
+        if count:
+            yield f"{name} among the newest {count:,} of {channel} when the last member comes"
 
 
 def _windows(case: Case, names: Sequence[str]) -> list[str]:

@@ -231,6 +231,10 @@ RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
         ),
         "r_guard": ("guards that documents satisfy", {}),
         "r_member": ("streams that brought each document", {"stream": "number of the stream"}),
+        "r_ordinal": (
+            "events of each channel in the intake order, which row windows count",
+            {"ordinal": "how many events of the channel came before it"},
+        ),
         "removals": (
             "removed events, by place",
             {
@@ -327,6 +331,7 @@ OF_TEMPLATE: Mapping[str, str] = MappingProxyType(
         "exchange_<i>_<j>": "whether a match gives way to the one with the members of blocks i and j exchanged",
         "stream<i>": "number of the stream that block i names; NULL: its channel",
         "guard<i>": "guard of block i; NULL: it has none",
+        "n<i>": "how many newest events of its channel the one of block i is among; NULL: any",
     }
 )
 """Comments on columns of ``rt_<template>`` and ``rout_<template>``; <i>, <j> and <e> stand for numbers from 1."""

@@ -149,6 +149,22 @@ def _r_member(needs: Needs) -> list[Step]:
     ]
 
 
+def _r_ordinal(needs: Needs) -> list[Step]:
+    return [
+        held_events(needs),
+        step(
+            "r_ordinal",
+            "Events of each channel in the intake order, without later copies and published documents.",
+            "docid channel ordinal",
+            f"""
+            select e.docid, e.channel, row_number() over (partition by e.channel order by e.docid) - 1 as ordinal
+            from held_events e left join xscl_memberships m on m.number = e.membership and m.channel = e.channel
+            where e.docid <= {needs.processed} and coalesce(m.whole, true)
+            """,
+        ),
+    ]
+
+
 # -- witnesses ------------------------------------------------------------------------------------------------------
 
 
@@ -293,6 +309,7 @@ _RELATIONS: Mapping[str, Callable[[Needs], list[Step]]] = MappingProxyType(
         "r_docts": _r_docts,
         "r_guard": _r_guard,
         "r_member": _r_member,
+        "r_ordinal": _r_ordinal,
         "rejected": _of_table(tables.REJECTED, "Input that was refused.", "number"),
         "removals": _of_table(tables.REMOVALS, "Removed events, by place."),
         "streams": _of_table(tables.STREAMS, "Streams of channels."),

@@ -7,7 +7,7 @@ from xscl.answers.explain_text import columns, count
 from xscl.answers.step_templates import is_step, step_facts, step_sql_text, step_text
 from xscl.base.errors import CatalogError
 from xscl.catalog.catalog import Catalog
-from xscl.catalog.groups import read_parts_of, read_rt_rows, read_template
+from xscl.catalog.groups import counts_rows, read_parts_of, read_rt_rows, read_template
 from xscl.catalog.queries import read_query
 from xscl.registry.query_list import QueryFilter
 from xscl.templates.picture import GraphFormat, join_graph
@@ -91,7 +91,7 @@ def template_sql_text(catalog: Catalog, name: str, query: str | None, dialect: D
     with catalog.snapshot() as connection:
         template = read_template(connection, name)
         if query is None:
-            return statement_text(cq_statement(template), dialect)
+            return statement_text(cq_statement(template, rows=counts_rows(connection, template)), dialect)
         info = read_query(connection, query)
         if info.template != template.id:
             raise CatalogError(

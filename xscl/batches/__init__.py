@@ -48,6 +48,7 @@
 * ``publisher``: Publishing: matches of publishing queries become events of their channels
 * ``quotas``: Quotas of queries: how much of a batch each query has had, and the suspension of those that had more
   than allowed
+* ``row_times``: Least times of the newest events of channels, below which row windows need no join state
 * ``ranges``: The range of the intake order that is the next batch, and all that the catalogue says for it, read at
   one moment
 * ``refusals``: Refusals at matching and joining

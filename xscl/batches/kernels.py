@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from xscl.templates.columns import Int64s
 from xscl.templates.find import Finder
 from xscl.templates.program_files import load_program
 from xscl.xpath.automaton import Automaton
@@ -38,6 +39,8 @@ class QueryFiles:
     rows: str | None
     """Specs that columns of rows answer; None: there are none."""
     program: str
+    places: Mapping[str, Int64s]
+    """Places of the events that row windows count, by channel."""
 
     @classmethod
     def of(cls, plan: Plan) -> QueryFiles:
@@ -46,6 +49,7 @@ class QueryFiles:
             str(plan.specs_path) if plan.walked else None,
             str(plan.rows_path) if plan.answered else None,
             str(plan.program_path),
+            plan.places,
         )
 
 
@@ -58,7 +62,9 @@ def kernels_of(plan: Plan, finder: Finder) -> Kernels:
 def loaded_kernels(files: QueryFiles) -> Kernels:
     """Load the kernels in a task; a process remembers what it has solved from task to task."""
     specs, rows = files.specs or "", files.rows or ""
-    _FINDER.take(load_program(files.program))
+    program = load_program(files.program)
+    program.ordinals.take(files.places)
+    _FINDER.take(program)
     return Kernels(lambda: load_automaton(specs), lambda: load_matchers(rows), _FINDER)
 
 

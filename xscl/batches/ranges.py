@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from sqlalchemy.engine import Connection
 from xscl.base.docids import place_of
 from xscl.batches.publish_levels import Publishing, acyclic_end, publishing
 from xscl.batches.quotas import sight_cuts
+from xscl.batches.row_times import RowTimes
 from xscl.batches.walls import beat_walls, due_walls
 from xscl.catalog.event_counts import channel_counts, nth_event
 from xscl.catalog.events import files_between
@@ -38,7 +40,7 @@ from xscl.store.state_files import StateFile
 from xscl.store.watermarks import ChannelClocks, channel_clocks
 from xscl.templates.retention import REACH_SCHEMA
 
-__all__ = ["BatchRange", "next_batch", "next_range", "next_stop", "waiting_queries"]
+__all__ = ["BatchRange", "next_batch", "next_range", "next_stop", "reach_after", "waiting_queries"]
 
 _MOST_QUERIES = 10_000
 """Queries that are answered together."""
@@ -163,7 +165,7 @@ def _next_batch(
             channels=channels,
             paths=home.paths(files_between(connection, first, last)),
             plan=plan,
-            reach=REACH_SCHEMA.empty_table() if plan is None else planner.reach.table(plan.program, last),
+            reach=REACH_SCHEMA.empty_table() if plan is None else reach_after(home, planner, plan, last),
             reaches={} if plan is None else dict(planner.reach.channels),
             state=held_state(home, connection),
             clocks=channel_clocks(connection),
@@ -179,6 +181,18 @@ def _next_batch(
             steps=next((file.path for file in files_of_kind(connection, "steps")), None),
             replayed=replayed,
         )
+
+
+def reach_after(home: Home, planner: Planner, plan: Plan, last: int) -> pa.Table:
+    """Return rows of ``REACH_SCHEMA``: how long join state is kept after the place ``last``."""
+    if not plan.places:
+        return planner.reach.table(plan.program, last)
+    times = _ROW_TIMES.setdefault(planner, RowTimes())
+    return planner.reach.table(plan.program, last, times.least(home, plan))
+
+
+_ROW_TIMES: WeakKeyDictionary[Planner, RowTimes] = WeakKeyDictionary()
+"""Times of the events that row windows of a planner's queries count."""
 
 
 def next_range(connection: Connection, batch_docs: int) -> tuple[int, int] | None:

@@ -23,6 +23,7 @@ from xscl.catalog.queries import read_feeders
 from xscl.catalog.tables import CHANNELS
 from xscl.store.home import Home
 from xscl.store.join_state import files_of_kind, held_state
+from xscl.templates.retention import BY_ROWS
 
 __all__ = ["beat_walls", "due_walls"]
 
@@ -65,6 +66,7 @@ def _wanted(home: Home, connection: Connection) -> Collection[str] | None:
         if state.reach is None:
             return None
         wanted.update(pc.unique(state.reach.column("channel")).to_pylist())
+        wanted.discard(BY_ROWS)
     for file in (*files_of_kind(connection, "pending"), *files_of_kind(connection, "answered")):
         wanted.update(channels_waited_for(home.root / file.path))
     for file in (*files_of_kind(connection, "windows"), *files_of_kind(connection, "steps")):

@@ -10,6 +10,7 @@
 * ``deliveries``: Deliveries of matches and what was given up: the one module that writes tables ``deliveries`` and
   ``dead_letters``
 * ``event_counts``: Counting events by what the catalogue says, ids and ranges of ids together; no file is read
+* ``event_places``: Places of the events of one channel in the intake order, by what the catalogue says
 * ``events``: Events: the one module that writes tables ``intake_files``, ``event_ids`` and ``row_ranges``
 * ``feed_clocks``: Clocks of feeds in channels with ``--lateness auto``: the one module that writes table
   ``feed_clocks``

@@ -54,6 +54,7 @@ __all__ = [
     "asking_of",
     "correcting_groups",
     "channels_json",
+    "counts_rows",
     "create_rt",
     "finders_of",
     "has_absences",
@@ -178,6 +179,13 @@ def read_rt_rows(connection: Connection, template: Template, query: str | None =
         .order_by(QUERIES.c.qid, stored.c.case)
     )
     return [dict(row._mapping) for row in connection.execute(statement)]
+
+
+def counts_rows(connection: Connection, template: Template) -> bool:
+    """Tell whether a group of a template has a row window."""
+    stored = stored_rt(template)
+    some = [stored.c[f"n{block}"].is_not(None) for block in range(1, template.block_count + 1)]
+    return connection.execute(sa.select(stored.c.gid).where(sa.or_(*some)).limit(1)).first() is not None
 
 
 # -- adding ----------------------------------------------------------------------------------------------------

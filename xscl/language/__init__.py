@@ -35,6 +35,7 @@
 * ``published_columns``: Columns of the rows that a query publishes: the items of its SELECT, with the types of their
   values
 * ``query_rows``: Rows of the catalogue that follow from a compiled query alone
+* ``row_windows``: Row windows of a query: ``LAST 2 OF x``
 * ``selection``: Output documents: what a match shows of its members (docs/reference/language.md, Output)
 * ``shown``: Queries by which answers are shown, where these are not the matches of blocks and joins
 * ``statements``: Statements of a text: found one by one, told apart by their tokens, parsed when they are asked for

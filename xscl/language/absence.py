@@ -159,8 +159,8 @@ class _Absence:
             )
         for each in query.negations:
             for window in each.windows:
-                if isinstance(window, ast.Window) and window.kind in ("once", "max"):
-                    name = "ONCE" if window.kind == "once" else "MAXWINDOW"
+                if isinstance(window, ast.Window) and window.kind in ("once", "max", "rows"):
+                    name = {"once": "ONCE", "max": "MAXWINDOW"}.get(window.kind, "LAST")
                     self._unsupported(
                         f"{name} says nothing of what is absent", window.span, "write it into the braces of a join"
                     )

@@ -150,18 +150,21 @@ class Atom:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A duration, range, UNBOUNDED, MAXWINDOW, ONCE or BETWEEN of one operator; bounds in microseconds.
+    """A duration, range, UNBOUNDED, MAXWINDOW, ONCE, BETWEEN or LAST of one operator; bounds in microseconds.
 
     ``within``: high only (None = UNBOUNDED).  ``range``: low and high (None = UNBOUNDED).  ``max``: high.  ``once``.
-    ``between``, of a negation alone.
+    ``between``, of a negation alone.  ``rows``: high is how many of the newest events of the channel of ``of`` count.
     """
 
-    kind: Literal["within", "range", "max", "once", "between"]
+    kind: Literal["within", "range", "max", "once", "between", "rows"]
     low: int | None = None
     high: int | None = None
     span: Span = _span()
     bare: str | None = field(default=None, compare=False, repr=False)
     """A number that is written without a unit, and counts as seconds."""
+    of: str | None = None
+    """Variable whose event is among the newest, of ``rows``."""
+    of_span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,8 @@ class AtomParser(PathParser):
         if token.is_word("between") and alone and self.negates:
             self.next()
             return ast.Window("between", None, None, token.span)
+        if token.is_word("last") and after.kind == "number" and self.peek(2).is_word("of"):
+            return self.row_window()
         if token.is_word("maxwindow") and after.kind in ("number", "string"):
             self.next()
             bare = self.bare_number()
@@ -133,6 +135,16 @@ class AtomParser(PathParser):
         bare = self.bare_number() or bare
         high = None if self.take_word_if("unbounded") else self.duration()
         return ast.Window("range", low, high, self.since(token), bare)
+
+    def row_window(self) -> ast.Window:
+        """Read ``LAST 2 OF x``."""
+        start = self.next()
+        count = self.whole_number("newest events")
+        self.next()
+        if self.token.kind != "name":
+            self.fail(f"expected a variable after OF, found {shown(self.token)}", hint="for example LAST 2 OF x")
+        name = self.next()
+        return ast.Window("rows", None, count, self.since(start), of=name.value, of_span=name.span)
 
     def bare_number(self) -> str | None:
         """Return the number of a duration that comes and has no unit; None of 0, which needs none."""

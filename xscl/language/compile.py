@@ -21,6 +21,7 @@ from xscl.language.facts import ANSWERS, ChannelFacts
 from xscl.language.format import format_level, format_query
 from xscl.language.guards import Lifted, lift
 from xscl.language.normalize import NormalBlock, NormalJoin, NormalQuery, normalize
+from xscl.language.row_windows import refuse_rows, refuse_stream_rows
 from xscl.language.selection import prepare_select
 from xscl.language.steps import parts_of, selects_values, steps_of
 from xscl.language.value_joins import JoinSides, check_comparisons
@@ -212,8 +213,10 @@ def compile_query(
     if query.retracts:
         _refuse_retracting(query, text)
     if query.negations:
+        refuse_rows(query, text, "a query about absence")
         return _compiled_absence(query, text, namespaces, channels)
     if query.retracts:
+        refuse_rows(query, text, "a query whose matches are taken back")
         return _compiled_retracting(query, text, namespaces, channels)
     normal = normalize(query, text, namespaces)
     if query.select is not None:
@@ -260,6 +263,8 @@ def _compiled_steps(
 ) -> CompiledQuery:
     """Compile a query with steps, and the queries whose matches these are over."""
     steps_of(query, text, namespaces)  # refuses what could not be told
+    for each in parts_of(query):
+        refuse_rows(each, text, "a query with steps")
     parts = tuple(
         CompiledPart(format_query(part), compile_query(part, text, namespaces=namespaces, channels=channels))
         for part in parts_of(query)
@@ -449,6 +454,7 @@ class _Compiler:
         named = [where for where in [*meta.values(), *results] if where in name_of]
         channels_, streams = tuple(plan.channel for plan in plans), self._streams()
         guards, facts = guards_and_facts(plans)
+        refuse_stream_rows(normal.rows, streams, [block.channel for block in normal.blocks])
         return CompiledQuery(
             normal=normal,
             template=template,
@@ -459,6 +465,7 @@ class _Compiler:
                 streams,
                 tuple(sorted(asked)),
                 guards,
+                normal.rows,
             ),
             specs=tuple(spec for _, spec in specs),
             facts=facts,
@@ -479,6 +486,7 @@ class _Compiler:
             and all(one.is_like(other) for one, other in zip(plans, like.plans, strict=True))
             and (normal.variables, normal.selected) == (known.variables, known.selected)
             and (normal.block_names, normal.cases, normal.joins) == (known.block_names, known.cases, known.joins)
+            and normal.rows == known.rows
             and [block.result for block in normal.blocks] == [block.result for block in known.blocks]
         )
 

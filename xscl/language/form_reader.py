@@ -11,7 +11,7 @@ from xscl.language.tokens import Token
 __all__ = ["FormKey", "FormRead", "read_form"]
 
 # A variable with such a name is left to the parser: in a join's braces the word has a meaning of its own.
-_RESERVED = frozenset(("and", "in", "maxwindow", "once", "unbounded", *UNITS))
+_RESERVED = frozenset(("and", "in", "last", "maxwindow", "of", "once", "unbounded", *UNITS))
 # Clauses and bindings that forms do not know.
 _CLAUSES = frozenset(("as", "change", "consistency", "create", "declare", "drop", "publish", "select", "starting"))
 _COMPARISONS = frozenset(("=", "!=", "<", "<=", ">", ">="))

@@ -271,6 +271,8 @@ def _window(window: ast.Window | ast.RelativeWindow) -> str:
             return "ONCE"
         case "between":
             return "BETWEEN"
+        case "rows":
+            return f"LAST {window.high} OF {window.of}"
         case "max":
             return f"MAXWINDOW {_limit(window.high)}"
         case "range":

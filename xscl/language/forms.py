@@ -25,6 +25,7 @@ from xscl.language.form_reader import FormKey, FormRead, read_form
 from xscl.language.outlines import Outline, outline_of
 from xscl.language.parser import parse_query
 from xscl.language.query_rows import names_json
+from xscl.language.row_windows import rows_of
 from xscl.language.text_notes import text_notes
 from xscl.language.tokens import Token, tokenize
 from xscl.language.windows import cases_of, settled_cases
@@ -166,18 +167,20 @@ class Preparer:
         block_of = {name: places[known][0] for name, known in zip(variables, form.variables, strict=True)}
         try:
             cases = cases_of(query.source, text, block_of, form.compiled.block_names)
+            rows = rows_of(query.source, text, block_of, len(form.compiled.block_names))
         except QueryError:
             # Said again with the names of this query.
             return self._compiled(query, text).compiled
         group = form.compiled.group
         settled = settled_cases(cases, group.instance, form.compiled.channels, group.streams, group.guards)
-        if any(bounds.exchange for case in settled for bounds in case) is not group.exchanges:
+        of_stream = any(map(min, zip(rows, group.streams, strict=False)))
+        if of_stream or any(bounds.exchange for case in settled for bounds in case) is not group.exchanges:
             # Guards with these windows are a part of the pattern with those, or the other way round.
             return self._compiled(query, text).compiled
         return replace(
             form.compiled,
-            normal=replace(form.compiled.normal, cases=cases),
-            group=replace(group, cases=settled),
+            normal=replace(form.compiled.normal, cases=cases, rows=rows),
+            group=replace(group, cases=settled, rows=rows),
             notes=text_notes(query, cases),
         )
 

@@ -21,6 +21,7 @@ from xscl.base.errors import QueryError, Span
 from xscl.base.values import apply_functions, number_text
 from xscl.language import ast
 from xscl.language.conditions import Brackets, comparison
+from xscl.language.row_windows import rows_of
 from xscl.language.windows import PlacedJoin, bound_block, cases_of, placed_joins
 from xscl.templates.bounds import Case, pair_index
 from xscl.xpath.pattern import Compared, Condition, Constant, Here, NodeTest, Step
@@ -100,6 +101,8 @@ class NormalQuery:
     joins: tuple[NormalJoin, ...]
     cases: tuple[Case, ...]
     """Bounds of the differences of event times; the cases are disjoint."""
+    rows: tuple[int, ...]
+    """Number of newest events of its channel that each block's event is among, 0 for any; empty: all have any."""
     block_names: tuple[str, ...]
     """Name of each block: its first variable, or its place and channel."""
     selected: tuple[str, ...]
@@ -130,8 +133,9 @@ class _Normalizer:
         names = tuple(named.get(i, f"block {i + 1} ({block.channel})") for i, block in enumerate(sources))
         block_of = {name: place for name, (place, _) in self.variables.items()}
         cases = cases_of(query.source, self.text, block_of, names)
+        rows = rows_of(query.source, self.text, block_of, len(sources))
         self._require_ties(sources, joins, cases)
-        return NormalQuery(blocks, self.variables, joins, cases, names, self._selected(query.select))
+        return NormalQuery(blocks, self.variables, joins, cases, rows, names, self._selected(query.select))
 
     def _selected(self, select: ast.Select) -> tuple[str, ...]:
         found = [path for path in ast.selected(select) if self._lookup(path.name, path.span)]

@@ -363,8 +363,9 @@ class _Definer:
         for window in step.windows:
             if not isinstance(window, ast.Window):
                 continue
-            if window.kind in ("once", "between"):
-                self._fail(f"{window.kind.upper()} says nothing of a step", window.span, "leave it out")
+            if window.kind in ("once", "between", "rows"):
+                name = "LAST" if window.kind == "rows" else window.kind.upper()
+                self._fail(f"{name} says nothing of a step", window.span, "leave it out")
             if window.high is not None and window.high <= 0 or window.low is not None and _less(window):
                 raise UnsatisfiableWindowError(
                     "XSCL_UNSATISFIABLE_WINDOW",
@@ -440,7 +441,11 @@ class _Definer:
 
     def _refuse_window(self, negation: ast.Negation, window: ast.Window, blocks: int) -> None:
         for said, message, hint in (
-            (window.kind in ("once", "max"), "says nothing of what is absent", "write it into the braces of a join"),
+            (
+                window.kind in ("once", "max", "rows"),
+                "says nothing of what is absent",
+                "write it into the braces of a join",
+            ),
             (
                 window.kind == "range" and negation.op == "without",
                 "of two ends is no window of WITHOUT over steps",
@@ -458,7 +463,9 @@ class _Definer:
             ),
         ):
             if said:
-                name = {"once": "ONCE", "max": "MAXWINDOW", "between": "BETWEEN"}.get(window.kind, "a window")
+                name = {"once": "ONCE", "max": "MAXWINDOW", "between": "BETWEEN", "rows": "LAST"}.get(
+                    window.kind, "a window"
+                )
                 raise UnsupportedFeatureError(
                     "XSCL_ABSENCE_LIMIT", f"{name} {message}", text=self.text, span=window.span, hint=hint
                 )

@@ -22,15 +22,24 @@ def text_notes(query: ast.Query, cases: Sequence[Case]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*_text_notes(query.source), *_unlimited(query.source, cases), *absent)))
 
 
+_UNTIMED = ("once", "rows")
+
+
 def _unlimited(source: ast.Source, cases: Sequence[Case]) -> Iterator[str]:
     joins = placed_joins(source)
     places = pair_index(joins[-1].end) if joins else {}
     for placed in joins:
-        timed = any(not isinstance(window, ast.Window) or window.kind != "once" for window in placed.join.windows)
+        timed = any(not isinstance(window, ast.Window) or window.kind not in _UNTIMED for window in placed.join.windows)
+        counted = {window.of for window in placed.join.windows if isinstance(window, ast.Window) and window.of}
         pairs = [places[i, j] for i in range(placed.start, placed.middle) for j in range(placed.middle, placed.end)]
         # The windows of other operators may limit what this one joins.
-        if not timed and any(not any(case[pair].finite for pair in pairs) for case in cases):
-            yield "no window: unlimited time; join state is kept for ever; write a window such as 7 days, or UNBOUNDED"
+        if not timed and len(counted) < 2 and any(not any(case[pair].finite for pair in pairs) for case in cases):
+            yield (
+                "no window: unlimited time; join state is kept for ever; write a window such as 7 days, or UNBOUNDED"
+                if not counted
+                else f"LAST limits the events of {', '.join(sorted(counted))} alone; the others are kept for ever; "
+                "write LAST for each side, a window such as 7 days, or UNBOUNDED"
+            )
 
 
 def _text_notes(source: ast.Tree) -> Iterator[str]:

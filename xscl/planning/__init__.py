@@ -1,5 +1,6 @@
 """One program of all live queries, changed as queries come and go.
 
+* ``row_places``: Places of the events that row windows count, brought up to date batch by batch
 * ``group_forms``: Compiled forms of groups
 * ``planner``: The requests of the live queries, compiled once, kept up to date as queries come and go, and written
   for workers on demand

@@ -21,8 +21,10 @@ from xscl.catalog.records import ChannelInfo
 from xscl.language.facts import ChannelFacts, asks_kind, deciding
 from xscl.language.group_data import GroupForm
 from xscl.planning.group_forms import GroupForms
+from xscl.planning.row_places import RowPlaces
 from xscl.planning.subscribers import Chosen, GroupText, Subscribers
 from xscl.planning.worker_files import WorkerFiles
+from xscl.templates.columns import Int64s
 from xscl.templates.members import Membership
 from xscl.templates.plans import GroupChange, LiveGroup
 from xscl.templates.program import Program
@@ -62,6 +64,11 @@ class Plan:
     """The groups of some digests of specs (``spec_digests``)."""
     groups: Mapping[int, PlannedGroup]
     _files: WorkerFiles
+
+    @property
+    def places(self) -> Mapping[str, Int64s]:
+        """Return the places of the events that row windows count, by channel."""
+        return self.program.ordinals.places
 
     @property
     def specs_path(self) -> Path:
@@ -194,6 +201,7 @@ class Planner:
         self._matchers: dict[str, RowMatcher] = {}
         self._counts: dict[_Way, Counter[str]] = {"walk": Counter(), "columns": Counter()}
         """The number of specs that are answered so, by channel."""
+        self._rows = RowPlaces(whole=self._chosen is not None)
         self._plan: Plan | None = None
 
     def close(self) -> None:
@@ -227,6 +235,8 @@ class Planner:
             compiled = self._forms.of(self._subscribers.texts(connection, missing), facts, whole=whole)
             self._memberships |= memberships
             self._change(stale, compiled, memberships)
+            counts = self._program.ordinals.counts
+            self._program.ordinals.take(self._rows.move(connection, counts, first, last) if counts else {})
             self._split(row_shapes(channels))
             if len(compiled) > _MANY:
                 spare_collector()

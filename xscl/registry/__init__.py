@@ -17,6 +17,7 @@
 * ``seen_channels``: Channels as the queries of one transaction see them, with those that these queries publish to
 * ``registrations``: Registrations of one transaction: texts checked, with notes on them, and names, channels and
   cycles refused
+* ``counted``: Row windows and published channels, which cannot be counted
 * ``registry``: Registration: texts to rows of the catalogue
 * ``retracting``: Checks of channels whose documents may be removed again: who reads them takes matches back, too
 * ``sub_queries``: Sub-queries: queries in parentheses are registered as queries of their own, which publish to a

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlalchemy.engine import Connection
 
@@ -29,10 +30,11 @@ from xscl.language.published_columns import published_columns
 from xscl.language.statements import RawStatement, namespaces_json, one_query, require_characters
 from xscl.registry.cel_schemas import stream_schemas
 from xscl.registry.channel_names import ChannelNames
+from xscl.registry.counted import refuse_counted, refuse_counting
 from xscl.registry.loading import Loading, levelled
 from xscl.registry.memory import Memory
 from xscl.registry.notes import contradiction_notes, name_notes
-from xscl.registry.publish_graph import Publications
+from xscl.registry.publish_graph import Publications, is_published
 from xscl.registry.recompile import refresh
 from xscl.registry.retracting import Retracting, keeps_retracted
 from xscl.registry.row_channels import make_row_channel, require_target
@@ -289,6 +291,9 @@ class Registrations:
         if self.strict:
             self.channels.require_all(statement, prepared.compiled)
         target, columns = prepared.publish, None
+        if prepared.compiled.group.rows:
+            self.loading.flush()
+            refuse_counted(prepared.compiled, partial(is_published, self.connection))
         if target is not None:
             if self._publications is None:
                 self.loading.flush()
@@ -299,6 +304,9 @@ class Registrations:
                     self.channels.require_open(target)
                     require_target(self.connection, target, columns)
                 self._publications.check(name, prepared.compiled.read, target)
+                if not is_sub_query(target):
+                    self.loading.flush()
+                    refuse_counting(self.connection, target)
         if name is None:
             name = self.loading.free_name()
         if prepared.compiled.absence is not None:

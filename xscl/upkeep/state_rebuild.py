@@ -13,6 +13,7 @@ from xscl.base.settings import DEFAULT_SETTINGS
 from xscl.base.types import now_micros
 from xscl.batches.history_walk import HeldEvents, HeldWalk
 from xscl.batches.missing_rows import LackingRows
+from xscl.batches.ranges import reach_after
 from xscl.catalog.batches import newest_batch
 from xscl.catalog.groups import finders_of
 from xscl.catalog.intake_order import read_last_places
@@ -57,7 +58,7 @@ def rebuild_state(home: Home, lost: Collection[str]) -> int:
     chosen = Planner(home.catalog, programs, Chosen(texts, dict.fromkeys(gids, (0, last + 1, 0))))
     try:
         now, plan = current.plan(last, last + 1), chosen.plan(last + 1, last + 1)
-        reach = REACH_SCHEMA.empty_table() if now is None else current.reach.table(now.program, last)
+        reach = REACH_SCHEMA.empty_table() if now is None else reach_after(home, current, now, last)
         written, rows = (
             ([], 0) if plan is None else _write_missing_rows(home, plan, events, batch, LackingRows(state, reach))
         )

@@ -13,8 +13,8 @@ from xscl.templates.plans import Edge, InstancePlan, LiveGroup
 from xscl.templates.program import Program
 from xscl.templates.program_files import load_program
 
-UNGUARDED = 0, 0, 0, 0
-"""No streams and no guards."""
+UNGUARDED = 0, 0, 0, 0, 0, 0, 0, 0
+"""No streams, no guards and no row windows."""
 SECOND = 1_000_000
 BOOKS = (
     "S//book->x1[./author->x2][./title->x3] FOLLOWED BY {x2=x5 AND x3=x6, 7 s} S//blog->x4[./author->x5][./title->x6]"
@@ -86,7 +86,20 @@ def test_windows_of_an_instance_are_a_row_for_each_group_and_case() -> None:
     built.remove(1)
     assert list(zip(*built.windows(0), strict=True)) == [(0, 1, -2 * SECOND, 2 * SECOND, 0, 7, 8, *UNGUARDED)]
     types = [str(column.dtype) for column in built.windows(0)]
-    assert types == ["int64", "int32", "int64", "int64", "int8", "int64", "int64", *["int32"] * 4]
+    assert types == [
+        "int64",
+        "int32",
+        "int64",
+        "int64",
+        "int8",
+        "int64",
+        "int64",
+        *["int32"] * 4,
+        "int64",
+        "int64",
+        "int32",
+        "int32",
+    ]
 
 
 def test_functions_make_edges_of_their_own() -> None:

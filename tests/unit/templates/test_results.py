@@ -14,6 +14,7 @@ from local_engine import compiled
 from xscl.base.docids import published_docid
 from xscl.templates.bounds import Bounds
 from xscl.templates.class_columns import ClassColumns
+from xscl.templates.ordinals import Ordinals
 from xscl.templates.plans import LiveGroup
 from xscl.templates.results import (
     ABSENCE_LEVEL,
@@ -61,7 +62,7 @@ def test_all_pairs_have_to_be_close() -> None:
     case = (within(5), within(7), within(3))
     for times, groups in (((0, 5, 7), (4,)), ((0, 5, 8), ()), ((0, 3, 7), ()), ((0, 6, 7), ())):
         members = [member(docid, ts) for docid, ts in enumerate(times, start=1)]
-        assert admitted([live(4, case)], members, CHAIN, {}) == Admitted(groups, (1,) * len(groups))
+        assert admitted([live(4, case)], members, CHAIN, {}, Ordinals()) == Admitted(groups, (1,) * len(groups))
 
 
 def test_each_group_by_its_own_case() -> None:
@@ -69,9 +70,11 @@ def test_each_group_by_its_own_case() -> None:
     later = Bounds(20 * SECOND, 30 * SECOND)
     far = (later, later, within(0))
     groups = [live(1, narrow), live(2, wide), live(3, far, wide), live(4), live(5, other, narrow)]
-    assert admitted(groups, [member(1, 0), member(2, 5), member(3, 5)], CHAIN, {}) == Admitted((2, 3), (1, 2))
-    assert admitted(groups, [member(1, 0), member(2, 25), member(3, 25)], CHAIN, {}) == Admitted((3,), (1,))
-    assert admitted(groups, [member(1, 0), member(2, 1), member(3, 1)], CHAIN, {}) == Admitted(
+    assert admitted(groups, [member(1, 0), member(2, 5), member(3, 5)], CHAIN, {}, Ordinals()) == Admitted(
+        (2, 3), (1, 2)
+    )
+    assert admitted(groups, [member(1, 0), member(2, 25), member(3, 25)], CHAIN, {}, Ordinals()) == Admitted((3,), (1,))
+    assert admitted(groups, [member(1, 0), member(2, 1), member(3, 1)], CHAIN, {}, Ordinals()) == Admitted(
         (1, 2, 3, 5), (1, 1, 2, 2)
     )
 
@@ -80,8 +83,8 @@ def test_a_case_counts_for_its_own_links() -> None:
     wide, star = (within(9),) * 3, ((0, 1), (0, 2))
     groups = [live(1, wide), live(2, wide, links=(star,)), live(3, wide, (within(5),) * 3, links=(star, CHAIN))]
     members = [member(docid, 0) for docid in (1, 2, 3)]
-    assert admitted(groups, members, CHAIN, {}) == Admitted((1, 3), (1, 2))
-    assert admitted(groups, members, star, {}) == Admitted((2, 3), (1, 1))
+    assert admitted(groups, members, CHAIN, {}, Ordinals()) == Admitted((1, 3), (1, 2))
+    assert admitted(groups, members, star, {}, Ordinals()) == Admitted((2, 3), (1, 1))
 
 
 def test_groups_see_what_comes_while_they_live() -> None:
@@ -93,21 +96,23 @@ def test_groups_see_what_comes_while_they_live() -> None:
         ((5, 9, 6), False),
         ((9, 2, 5), False),
     ):
-        assert bool(admitted(groups, [member(doc, 0) for doc in docs], CHAIN, {}).groups) == seen
+        assert bool(admitted(groups, [member(doc, 0) for doc in docs], CHAIN, {}, Ordinals()).groups) == seen
 
 
 def test_published_documents_are_as_old_as_the_last_member_of_their_match() -> None:
     groups = [live(1, (within(9),) * 3, first=3, last=8)]
     for place, seen in ((2, False), (3, True), (8, True), (9, False)):
         published = published_docid(place, 3)
-        assert bool(admitted(groups, [member(doc, 0) for doc in (4, published, 5)], CHAIN, {}).groups) == seen
+        assert (
+            bool(admitted(groups, [member(doc, 0) for doc in (4, published, 5)], CHAIN, {}, Ordinals()).groups) == seen
+        )
 
 
 @pytest.mark.parametrize(("left", "right", "order"), [("S\0a", "S\0b", 1), ("S\0b", "S\0a", -1), ("S\0z", "T\0a", 1)])
 def test_equal_times_are_ordered_by_channel_and_id(left: str, right: str, order: int) -> None:
     members = [member(1, 4, place=left), member(2, 4, place=right), member(3, 4)]
     groups = [live(of, (within(0, order=of), within(0), within(0))) for of in (1, -1, 0)]
-    assert set(admitted(groups, members, CHAIN, {}).groups) == {0, order}
+    assert set(admitted(groups, members, CHAIN, {}, Ordinals()).groups) == {0, order}
 
 
 # -- rows ------------------------------------------------------------------------------------------------------
