@@ -152,11 +152,11 @@ def asked_again(asked: Sequence[tuple[Asked, int]]) -> AskedAgain | None:
 class _Sizes(Sizes):
     queries: tuple[int, ...] = size((10, 1_000), (10, 100))
     constants: tuple[int, ...] = size((1_000, 100_000), (100, 1_000), option="-")
-    items: int = size(200_000, 20_000)
+    items: int = size(1_000_000, 20_000)
     """Rows of the queries with three groupings."""
-    constant_items: int = size(200_000, 20_000)
+    constant_items: int = size(1_000_000, 20_000)
     """Rows of the queries that differ in a constant."""
-    batch: int = size(50_000, 5_000)
+    batch: int = size(100_000, 5_000)
 
 
 def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[Readings]]:

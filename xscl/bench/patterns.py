@@ -3,7 +3,7 @@
 FOLDs differ in the range of values that they start with.  A run is the same for whoever starts it, so a row is moved
 once, however many queries have it.  NEXTs differ in the least ratio of two values, and one walk answers all of them.
 A sample of the queries is answered one by one, row by row, and has to have the same answers.  The last cases are the
-Filter workload of the thesis' Table 4.1 (``subscriptions``).
+Filter workload of the thesis' Table 4.1 (``subscriptions``), and what its parts are worth (``ablation``).
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xscl.bench.ablation import Ablated, measure_ablated
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_case, size
 from xscl.bench.plot import Axes
-from xscl.bench.report import Row
+from xscl.bench.report import Row, Value
 from xscl.bench.subscriptions import Subscriptions, measure_subscriptions, new_subscriptions
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.fold_rounds import Folded, folded
@@ -34,14 +35,17 @@ _MOST = 10_000
 class _Sizes(Sizes):
     rows: tuple[int, ...] = size((10_000, 100_000, 1_000_000), (1_000, 10_000))
     keys: int = size(1_000, 20)
-    queries: int = size(100_000, 1_000)
+    queries: int = size(100_000)
     window_rows: int = size(200, 20)
     """Rows of a key in the window of a NEXT, about."""
     sample: int = size(2, 2)
     """Queries that are answered one by one."""
-    subscriptions: tuple[int, ...] = size((100_000, 400_000), (1_000, 4_000))
-    events: int = size(100_000, 5_000)
+    subscriptions: tuple[int, ...] = size((100_000, 400_000))
+    events: int = size(100_000, 20_000)
     """Events for the subscriptions."""
+    ablated: tuple[int, ...] = size((1_000, 10_000), (100, 1_000), option="-")
+    """Subscriptions that are answered again without what they share."""
+    ablated_events: int = size(20_000, 5_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ class _Rising:
         return Requests(self.key[instance - self.base], ts, ts, np.full(len(ts), FAR))
 
 
-def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[_Data | Subscriptions]]:
+def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[_Data | Subscriptions | Ablated]]:
     sizes = lab.sizes
     random = np.random.default_rng(lab.seed)
     for count in sizes.rows:
@@ -102,12 +106,18 @@ def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[_Data | Subscriptions]]:
     for count in sizes.subscriptions:
         made = new_subscriptions(count, sizes.events, lab.seed)
         yield Case(f"{count:,} subscriptions", made, {"rows": sizes.events, "queries": count})
+    for count in sizes.ablated:
+        made = new_subscriptions(count, sizes.ablated_events, lab.seed)
+        yield Case(f"{count:,} ablated", Ablated(made), {"rows": sizes.ablated_events, "queries": count})
 
 
-def _measure(lab: Lab[_Sizes], case: Case[_Data | Subscriptions]) -> Outcome:
+def _measure(lab: Lab[_Sizes], case: Case[_Data | Subscriptions | Ablated]) -> Outcome:
     data = case.data
     if isinstance(data, Subscriptions):
         found, agrees = measure_subscriptions(data, lab.sizes.sample, lab.seed)
+        return Outcome(found, agrees=agrees)
+    if isinstance(data, Ablated):
+        found, agrees = measure_ablated(data, lab.sizes.sample)
         return Outcome(found, agrees=agrees)
     begin = time.process_time()
     lane = lane_of(data.key, data.ts, data.ts)
@@ -201,11 +211,29 @@ def _first(data: _Data, lane: Lane, value: Int64s, left: int, ratio: int) -> lis
     return []
 
 
-def _figures(_sizes: _Sizes, results: Sequence[Result[_Data | Subscriptions]]) -> Row:
-    """Return the figures of the most rows, and of the most subscriptions."""
-    kernels, others = ([r for r in results if isinstance(r.case.data, Subscriptions) is kind] for kind in (False, True))
-    last = {name: figure for name, figure in others[-1].figures.items() if name not in ("rows", "queries")}
-    return {**last, **kernels[-1].figures, "subscriptions": len(others[-1].case.data)}  # type: ignore[arg-type]
+def _figures(_sizes: _Sizes, results: Sequence[Result[_Data | Subscriptions | Ablated]]) -> Row:
+    """Return the figures of the most rows, of each number of subscriptions, and of what they share."""
+    figures: dict[str, Value] = {}
+    for each in results:
+        number = short_number(int(each.figures["queries"]))
+        match each.case.data:
+            case Subscriptions():
+                figures[f"events_per_s_{number}"] = each.figures["events_per_s"]
+            case Ablated():
+                names = [name for name in each.figures if name.startswith("slowdown")]
+                figures |= {f"{name}_{number}": each.figures[name] for name in names}
+            case _:
+                figures |= {f"us_per_row_{name}_{number}": each.figures[f"{name}_us"] for name in ("fold", "next")}
+    return figures
+
+
+def short_number(number: int) -> str:
+    """Return a number as names of figures have it.
+
+    >>> short_number(400_000), short_number(150)
+    ('400k', '150')
+    """
+    return f"{number // 1_000}k" if number % 1_000 == 0 else str(number)
 
 
 BENCH = Bench(

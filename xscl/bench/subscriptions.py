@@ -11,21 +11,33 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from xscl.bench.report import Row
 from xscl.templates.columns import Bools, Int64s
-from xscl.templates.lanes import Requests, advance, lane_of
+from xscl.templates.lanes import Lane, Requests, advance, lane_of
 from xscl.xpath.column_conditions import Alternative, Dimension, Values
 from xscl.xpath.intervals import Key, Reading
 from xscl.xpath.row_columns import RowColumns
 from xscl.xpath.span_index import SpanIndex
 
-__all__ = ["Subscriptions", "measure_subscriptions", "new_subscriptions"]
+__all__ = [
+    "DURATION",
+    "STEPS",
+    "WIDTH",
+    "Subscriptions",
+    "alone",
+    "columns_of",
+    "index_of",
+    "measure_subscriptions",
+    "moved",
+    "new_subscriptions",
+]
 
-_STEPS = 3
+STEPS = 3
 _DISCRETE, _CONTINUOUS = 4, 4
 _DOMAIN = 100
 """Values of a discrete attribute."""
@@ -34,8 +46,10 @@ _WIDE = 10_000
 _RANGES = 25
 _SELECTIVITY = 0.7
 """Part of the values that a range has."""
+WIDTH = int(_WIDE * _SELECTIVITY)
+"""Values that a range has."""
 _ZIPF = (1.0, 1.0, 0.8)
-_DURATION = 20
+DURATION = 20
 """Time from the first event to the others; an event comes in each unit."""
 _NUMBER = Reading(None, number=True)
 
@@ -58,8 +72,8 @@ class Subscriptions:
 def new_subscriptions(count: int, events: int, seed: int) -> Subscriptions:
     """Make subscriptions, whose values are chosen by Zipf, and events, whose values are all as frequent."""
     random = np.random.default_rng(seed)
-    equal = np.empty((count, _STEPS, 3), dtype=np.int64)
-    ranges = np.empty((count, _STEPS, 2, 2), dtype=np.int64)
+    equal = np.empty((count, STEPS, 3), dtype=np.int64)
+    ranges = np.empty((count, STEPS, 2, 2), dtype=np.int64)
     first = _zipf(random, _ZIPF[0], count)
     for step, skew in enumerate(_ZIPF):
         equal[:, step, 0] = first
@@ -82,45 +96,49 @@ def _zipf(random: np.random.Generator, skew: float, count: int) -> Int64s:
 
 def measure_subscriptions(data: Subscriptions, sample: int, seed: int) -> tuple[Row, bool]:
     """Return the events a second that index and steps take, and whether some subscriptions match the same alone."""
-    index = _index(data)
-    rows = [[str(value) for value in event] for event in data.events.tolist()]
-    columns = RowColumns(pa.array(rows, pa.list_(pa.string())), data.events.shape[1])
-    for _ in index.satisfied(RowColumns(pa.array(rows[:10], pa.list_(pa.string())), data.events.shape[1])):
+    index = index_of(data)
+    columns = columns_of(data.events)
+    for _ in index.satisfied(columns_of(data.events[:10])):
         pass  # what is compiled once for all batches does not count
     begin = time.process_time()
     found = [*index.satisfied(columns)]
     row, number = (np.concatenate(each) for each in zip(*found, strict=True))
     told = time.process_time()
-    matches = _moved(data, row, number)
-    moved = time.process_time()
+    matches = moved(data, row, number)
+    ended = time.process_time()
     figures: Row = {
         "found_per_event": len(row) / len(data.events),
         "index_us": 1e6 * (told - begin) / len(data.events),
-        "steps_us": 1e6 * (moved - told) / len(data.events),
-        "events_per_s": len(data.events) / (moved - begin),
+        "steps_us": 1e6 * (ended - told) / len(data.events),
+        "events_per_s": len(data.events) / (ended - begin),
         "pairs": len(matches[0]),
         "matches": len(matches[1]),
     }
     chosen = np.random.default_rng(seed).integers(0, len(data), sample)
     chosen = np.concatenate([chosen, *(np.unique(each[:, 0])[:sample] for each in matches)])
     mine = {tuple(match) for each in matches for match in each.tolist()}
-    agrees = all({match for match in mine if match[0] == one} == set(_alone(data, one)) for one in chosen.tolist())
+    agrees = all({match for match in mine if match[0] == one} == set(alone(data, one)) for one in chosen.tolist())
     return figures, agrees
 
 
-def _index(data: Subscriptions) -> SpanIndex:
+def columns_of(events: Int64s) -> RowColumns:
+    """Return events as the index reads rows."""
+    rows = [[str(value) for value in event] for event in events.tolist()]
+    return RowColumns(pa.array(rows, pa.list_(pa.string())), events.shape[1])
+
+
+def index_of(data: Subscriptions) -> SpanIndex:
     """File the conditions of each step of each subscription as a set."""
     index = SpanIndex()
     dimensions = [Dimension(column + 1, _NUMBER) for column in range(data.events.shape[1])]
     keys: Mapping[int, Key | None] = {value: _NUMBER.key(str(value)) for value in range(_WIDE + 1)}
-    width = int(_WIDE * _SELECTIVITY)
     both = zip(data.equal.reshape(-1, 3).tolist(), data.ranges.reshape(-1, 4).tolist(), strict=True)
     for number, ((first, attribute, second), (one, low, other, least)) in enumerate(both):
         alternative: Alternative = {
             dimensions[0]: _span(keys, first, first),
             dimensions[attribute]: _span(keys, second, second),
-            dimensions[one]: _span(keys, low, low + width),
-            dimensions[other]: _span(keys, least, least + width),
+            dimensions[one]: _span(keys, low, low + WIDTH),
+            dimensions[other]: _span(keys, least, least + WIDTH),
         }
         index.add(number, [alternative])
     return index
@@ -132,23 +150,35 @@ def _span(keys: Mapping[int, Key | None], least: int, greatest: int) -> Values:
     return (((3, low, 0), (3, high, 1)),)
 
 
-def _moved(data: Subscriptions, row: Int64s, number: Int64s) -> list[Int64s]:
-    """Return rows of a subscription and its first two events, and of one and its three events, which are matches."""
+def moved(data: Subscriptions, row: Int64s, number: Int64s, *, in_lanes: bool = True) -> list[Int64s]:
+    """Return rows of a subscription and its first two events, and of one and its three events, which are matches.
+
+    Without lanes each instance looks at all events that follow, and asks each for its first attribute.
+    """
     count = len(data.events)
     ts = np.arange(count)
-    lane = lane_of(data.events[:, 0], ts, ts)
-    begins = number % _STEPS == 0
-    query, last = number[begins] // _STEPS, row[begins]
+    lane = lane_of(data.events[:, 0] if in_lanes else np.zeros(count, dtype=np.int64), ts, ts)
+    begins = number % STEPS == 0
+    query, last = number[begins] // STEPS, row[begins]
     members, found = [last], []
-    for step in range(1, _STEPS):
+    for step in range(1, STEPS):
         key = data.equal[query, step, 0]
-        hits = advance(lane, Requests(key, last, last, members[0] + _DURATION))
+        until = members[0] + DURATION
+        if in_lanes:
+            hits = advance(lane, Requests(key, last, last, until))
+        else:
+            hits = advance(lane, Requests(np.zeros_like(key), last, last, until), partial(_of_key, lane, data, key))
         query, last = query[hits.request], lane.row[hits.at]
-        satisfied = number % _STEPS == step
-        good = _among((number[satisfied] // _STEPS) * count + row[satisfied], query * count + last)
+        satisfied = number % STEPS == step
+        good = _among((number[satisfied] // STEPS) * count + row[satisfied], query * count + last)
         query, last = query[good], last[good]
         members = [*(each[hits.request[good]] for each in members), last]
         found.append(np.column_stack([query, *members]))
+    return found
+
+
+def _of_key(lane: Lane, data: Subscriptions, key: Int64s, request: Int64s, at: Int64s) -> Bools:
+    found: Bools = data.events[lane.row[at], 0] == key[request]
     return found
 
 
@@ -161,20 +191,19 @@ def _among(known: Int64s, asked: Int64s) -> Bools:
     return found
 
 
-def _alone(data: Subscriptions, query: int) -> Iterator[tuple[int, ...]]:
+def alone(data: Subscriptions, query: int) -> Iterator[tuple[int, ...]]:
     """Yield the pairs and matches of one subscription, event by event."""
     events = data.events
 
     def holds(step: int, event: int) -> bool:
         first, attribute, second = data.equal[query, step].tolist()
         here = events[event]
-        width = int(_WIDE * _SELECTIVITY)
-        in_ranges = all(low <= here[column] <= low + width for column, low in data.ranges[query, step].tolist())
+        in_ranges = all(low <= here[column] <= low + WIDTH for column, low in data.ranges[query, step].tolist())
         return bool(here[0] == first and here[attribute] == second and in_ranges)
 
     def behind(event: int, begin: int) -> int | None:
         first = int(data.equal[query, 0, 0])
-        until = min(len(events), begin + _DURATION + 1)
+        until = min(len(events), begin + DURATION + 1)
         return next((at for at in range(event + 1, until) if events[at, 0] == first), None)
 
     for begin in np.flatnonzero(events[:, 0] == data.equal[query, 0, 0]).tolist():
