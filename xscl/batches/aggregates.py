@@ -18,6 +18,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from xscl.base.errors import XsclError
+from xscl.base.failpoints import step
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.values import digest_text
 from xscl.batches.aggregate_answers import Answer, Frontier, answers, reach_of
@@ -218,7 +219,8 @@ class Windows:
         if found:  # otherwise whoever asked was dropped before
             folder = self.batch.home.root / self.batch.results / f"windows-{self._told}"
             out = ResultColumns(origin_of(self.batch.span.batch, WINDOWS_LEVEL, self._told), folder)
-            self.counts.update(write_made(publisher, out, found, "batch.told"))
+            self.counts.update(write_made(publisher, out, found))
+            step("batch.told")
 
     def _definition(self, group: Windowed) -> Definition:
         return self._parts[group.part].definitions[group.gid]

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xscl.base.failpoints import step
 from xscl.batches.published_documents import Made
 from xscl.batches.publisher import Publisher
 from xscl.store.parquet import data_files
@@ -17,16 +16,13 @@ from xscl.templates.results import Admitted, ClassRow, ResultColumns
 __all__ = ["always_admitted", "write_made"]
 
 
-def write_made(
-    publisher: Publisher, out: ResultColumns, found: Sequence[tuple[Made, tuple[int, ...]]], failpoint: str
-) -> Counter[str]:
+def write_made(publisher: Publisher, out: ResultColumns, found: Sequence[tuple[Made, tuple[int, ...]]]) -> Counter[str]:
     """Write documents and their matches, and return the rows of the results.
 
     Args:
         publisher: takes the documents.
         out: takes the matches.
         found: each document, with the groups that have it, and numbers of single queries below 0.
-        failpoint: name of the moment behind the matches.
     """
     ordered = sorted(found, key=lambda each: (each[0].place, each[0].ts, each[0].id))
     numbers = publisher.make([made for made, _ in ordered])
@@ -37,7 +33,6 @@ def write_made(
     which = np.array([classes[groups] for _, groups in ordered], dtype=np.int32)
     out.add_pairs(np.array(numbers, dtype=np.int64), np.full(len(numbers), NO_DOC), which)
     folder = out.write()
-    step(failpoint)
     assert folder is not None
     publisher.found(stored_matches(data_files(folder), publisher.groups))
     return out.counts

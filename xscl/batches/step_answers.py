@@ -195,7 +195,8 @@ class Teller:
                     whose.setdefault(ids[gid], set()).add(-number)
         if kept:
             found = [(made, tuple(sorted(whose[id_]))) for id_, made in kept.items()]
-            self.counts.update(write_made(publisher, self._results(), found, "batch.stepped"))
+            self.counts.update(write_made(publisher, self._results(), found))
+            step("batch.stepped")
 
     def _documents(self, one: Decided, rows: Sequence[int]) -> Iterator[tuple[int, str | XsclError, int]]:
         """Yield rows with their documents, and when their events came."""
