@@ -174,7 +174,8 @@ def test_nothing_is_left_of_groups_that_are_gone() -> None:
     for live in pool():
         program.remove(live.gid)
     empty = {**vars(Program()), "version": program.version, "structure": program.structure}
-    numbers = {"_next_edge", "_next_assembly", "guards"}
+    numbers = {"_next_edge", "_next_assembly", "guards", "ordinals"}
+    assert not program.ordinals.windows
     assert {name: value for name, value in vars(program).items() if name not in numbers} == {
         name: value for name, value in empty.items() if name not in numbers
     }
