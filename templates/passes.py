@@ -18,6 +18,9 @@ from xscl.templates.resolve import Plans
 
 __all__ = ["Pass", "passes"]
 
+_SPARES = 2
+"""Spare pairs as many times, above which plans whose anchor is all that they ask for are resolved apart."""
+
 
 class Pass(NamedTuple):
     """Plans that are resolved together, on the pairs of some edges."""
@@ -35,17 +38,19 @@ def passes(edges: PlanEdges, counts: Mapping[int, float], limit: float, spare: f
     Args:
         edges: the plans of the program.
         counts: the exact number of pairs of each edge, which is missing if it has none.
-        limit: the pairs of an anchor above which its plans are resolved apart.
+        limit: the pairs of an anchor above which its plans are resolved apart; of plans that ask for nothing else,
+            fewer are enough, because these pairs need not be written down.
         spare: the pairs that may be enumerated besides those of anchors.
     """
     anchor, pairs = edges.anchors(counts)
-    large = np.flatnonzero(pairs > limit)
-    order = order_of(edges, anchor, np.flatnonzero((pairs > 0) & (pairs <= limit)), counts, spare)
+    alone = np.array([len(plan.needs) == 1 for plan in edges.plans], dtype=np.bool_)
+    apart = pairs > np.where(alone, min(limit, _SPARES * spare), limit)
+    large = np.flatnonzero(apart)
+    order = order_of(edges, anchor, np.flatnonzero((pairs > 0) & ~apart), counts, spare)
     if not len(large):
         return [Pass(order, None, single=False)]
     found = [Pass(order, _plans("without", edges, large), single=False)]
-    alone = np.array([len(edges.plans[place].needs) == 1 for place in large.tolist()])
-    for single, places in ((True, large[alone]), (False, large[~alone])):
+    for single, places in ((True, large[alone[large]]), (False, large[~alone[large]])):
         for edge in rising(anchor[places]).tolist():
             some = places[anchor[places] == edge]
             order = order_of(edges, anchor, some, counts, spare=0)

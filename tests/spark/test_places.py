@@ -40,3 +40,12 @@ def test_workers_begin_with_what_tasks_import(spark: SparkSession) -> None:
         return "xscl.templates.find" in sys.modules
 
     assert OnSpark(lambda: spark).map(work, [1]) == [True]
+
+
+def test_what_tasks_leave_is_kept_from_the_collector_of_garbage(spark: SparkSession) -> None:
+    def work(_: int) -> int:
+        import gc
+
+        return gc.get_freeze_count()
+
+    assert max(OnSpark(lambda: spark).map(work, range(4))) > 0

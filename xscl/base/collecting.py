@@ -5,8 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 
-__all__ = ["collecting_later", "spare_collector"]
+__all__ = ["begin_task", "collecting_later", "spare_collector"]
+
+_tasks = count(1)
+_LOOKED_AT = 64
+"""Tasks of a process from one that leaves everything to the collector to the next one."""
 
 
 @contextmanager
@@ -24,3 +29,15 @@ def collecting_later() -> Iterator[None]:
 def spare_collector() -> None:
     """Keep the collector from all that there is: millions of objects that stay, and hardly one of them garbage."""
     gc.freeze()
+
+
+def begin_task() -> None:
+    """Keep the collector from what earlier tasks of Spark have left in this process.
+
+    A worker collects garbage after each task, so what is there at the start of a task is in use.  To look at all of it
+    after each small task would take longer than the task.
+    """
+    if next(_tasks) % _LOOKED_AT:
+        gc.freeze()
+    else:
+        gc.unfreeze()

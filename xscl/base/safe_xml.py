@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ __all__ = [
     "parse_stored",
     "parse_xml",
     "serialize",
+    "work_time",
 ]
 
 P = ParamSpec("P")
@@ -378,19 +380,36 @@ def in_fresh_dictionary(function: Callable[P, T], /, *args: P.args, **kwargs: P.
     """
     results: list[T] = []
     errors: list[BaseException] = []
+    seconds = 0.0
 
     def run() -> None:
+        nonlocal seconds
         try:
             results.append(function(*args, **kwargs))
         except BaseException as error:
             errors.append(error)
+        seconds = work_time()
 
     thread = threading.Thread(target=copy_context().run, args=(run,), name="xscl-parse")
     thread.start()
     thread.join()
+    _ended.seconds = _ended_seconds() + seconds
     if errors:
         raise errors.pop()
     return results.pop()
+
+
+def work_time() -> float:
+    """Return the processor seconds of this thread so far, with those of all ``in_fresh_dictionary`` that it called."""
+    return time.thread_time() + _ended_seconds()
+
+
+def _ended_seconds() -> float:
+    return float(getattr(_ended, "seconds", 0.0))
+
+
+_ended = threading.local()
+"""Attribute ``seconds``: processor time of threads that this one has waited for."""
 
 
 def serialize(node: etree._Element) -> str:

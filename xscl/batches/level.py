@@ -21,6 +21,7 @@ import pyarrow as pa
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.failpoints import step
 from xscl.base.progress import told
+from xscl.base.safe_xml import work_time
 from xscl.batches.driver import Driver
 from xscl.batches.kernels import QueryFiles, kernels_of
 from xscl.batches.link_work import LinkWork
@@ -198,9 +199,9 @@ class BatchWork:
         kernels = kernels_of(self.plan, self.driver.finder)
         rows = list(column_witnesses(kernels, asked, level))
         documents = documents_of(level, asked.walked)
-        walked, warm, before = 0, False, time.thread_time()
+        walked, warm, before = 0, False, work_time()
         for part in walked_parts(kernels, asked, level):
-            seconds = time.thread_time() - before
+            seconds = work_time() - before
             rows += part.rows
             walked += part.documents
             told("documents", walked, documents)
@@ -210,7 +211,7 @@ class BatchWork:
                 # Only if the first documents were walked, and no others.
                 if count_documents(left.asked, left.level) == documents - walked:
                     return pa.Table.from_batches(rows, schema=WITNESS_SCHEMA), left
-            warm, before = True, time.thread_time()
+            warm, before = True, work_time()
         return pa.Table.from_batches(rows, schema=WITNESS_SCHEMA), None
 
     def _join_seconds(self, fresh: pa.Table) -> float:

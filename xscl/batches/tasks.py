@@ -1,19 +1,20 @@
 """Tasks of a level, which write files under fresh names, and return the names and some figures.
 
 The documents of a level are walked in parts, and each part becomes a run.  Then each new run meets every run of the
-state, itself, and the new runs after it: units of work, which are shared out by what they cost.  Whatever a task that
-failed, or ran twice, has written is in a folder that nobody names.
+state, itself, and the new runs after it: units of work, which are shared out by what they cost.  A task looks at all
+its units of the same new rows at once.  Whatever a task that failed, or ran twice, has written is in a folder that
+nobody names.
 """
 
 from __future__ import annotations
 
-import heapq
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from xscl.base.sealed import check_file
@@ -136,11 +137,11 @@ def meet_share(work: LevelWork, share: Share) -> Made:
         else:
             new = kernels.finder.new_run(rows, ResultColumns(share.origin))
     opened: list[Run] = []
-    for unit in share.units:
-        mine = new if share.level is not None else _open(work, unit.new)
+    for path, units in _by_new_rows(share.units).items():
+        mine = new if share.level is not None else _open(work, path)
         assert mine is not None
-        others = [(_open(work, path), None if unit.fresh else work.floors) for path in unit.others]
-        kernels.finder.meet(mine, others, out, own=not unit.others)
+        others = [(_open(work, each), None if unit.fresh else work.floors) for unit in units for each in unit.others]
+        kernels.finder.meet(mine, others, out, own=any(not unit.others for unit in units))
         opened += [mine, *(run for run, _ in others)]
     kernels.finder.forget(opened)
     return finished(work, out, made)
@@ -166,6 +167,14 @@ def finished(work: LevelWork, out: ResultColumns, made: Made) -> Made:
     folder = out.write()
     name = None if folder is None else str(folder.relative_to(work.root))
     return replace(made, folder=name, counts=made.counts + out.counts, links=links)
+
+
+def _by_new_rows(units: Sequence[Unit]) -> dict[str, list[Unit]]:
+    """Bring units of the same new rows together: what is told once for new rows is told once a task."""
+    found: dict[str, list[Unit]] = {}
+    for unit in units:
+        found.setdefault(unit.new, []).append(unit)
+    return found
 
 
 def _open(work: LevelWork, path: str) -> Run:
@@ -213,15 +222,19 @@ def _gap(one: tuple[int, int], other: tuple[int, int]) -> int:
 
 
 def shares(root: Path, units: Sequence[Unit], costs: UnitCosts, count: int) -> list[tuple[Unit, ...]]:
-    """Share units out to at most so many tasks, the dearest first, each to the task that has least."""
-    priced = sorted(((_cost(root, unit, costs), number) for number, unit in enumerate(units)), reverse=True)
-    heap = [(0.0, task) for task in range(min(count, len(units)))]
-    found: list[list[Unit]] = [[] for _ in heap]
-    for cost, number in priced:
-        least, task = heapq.heappop(heap)
-        found[task].append(units[number])
-        heapq.heappush(heap, (least + cost, task))
-    return [tuple(each) for each in found]
+    """Share units out in their order, to at most so many tasks that cost about the same.
+
+    Units of the same new rows stand together in that order.
+    """
+    if not units:
+        return []
+    ends = np.cumsum([_cost(root, unit, costs) for unit in units])
+    middles = ends - np.diff(ends, prepend=0.0) / 2
+    whole = float(ends[-1]) or 1.0
+    found: dict[int, list[Unit]] = {}
+    for unit, middle in zip(units, middles.tolist(), strict=True):
+        found.setdefault(int(middle * count / whole), []).append(unit)
+    return [tuple(each) for each in found.values()]
 
 
 def _cost(root: Path, unit: Unit, costs: UnitCosts) -> float:

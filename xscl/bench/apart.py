@@ -22,7 +22,7 @@ from typing import Any
 from xscl.base.errors import EngineError
 from xscl.base.terminal import tell, write_data
 
-__all__ = ["Watch", "peak_memory", "processor_time", "resident_memory", "run_apart", "watched"]
+__all__ = ["Spent", "Watch", "peak_memory", "resident_memory", "run_apart", "spent", "watched"]
 
 
 def run_apart(
@@ -74,56 +74,122 @@ def _usage() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def processor_time() -> float:
-    """Return the seconds of processor time of this process and all its descendants, Java and Python workers among them.
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds of processor time of this process and all its descendants (``spent``)."""
+
+    here: float = 0.0
+    """Seconds of this process, and of processes other than those below."""
+    java: float = 0.0
+    workers: float = 0.0
+    """Seconds of Python processes that Java has started."""
+
+    @property
+    def total(self) -> float:
+        """Seconds of all of them."""
+        return self.here + self.java + self.workers
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(self.here + other.here, self.java + other.java, self.workers + other.workers)
+
+    def since(self, before: Spent) -> Spent:
+        """Return what was spent since an earlier moment."""
+        return Spent(self.here - before.here, self.java - before.java, self.workers - before.workers)
+
+
+def spent() -> Spent:
+    """Return the processor time so far of this process and all its descendants, Java and Python workers among them.
 
     A descendant's time comes from ``/proc`` in ticks, mostly of 10 ms, and has that of its own children that have
     ended.  Without ``/proc`` descendants count once they have ended.
     """
     ended = os.times()
-    parents, ticks = _processes()
-    children = sum(ticks[process] for process in parents if _descends(process, parents))
-    return time.process_time() + ended.children_user + ended.children_system + children / os.sysconf("SC_CLK_TCK")
+    processes = _processes()
+    _remember_workers(processes)
+    java = {number for number, process in processes.items() if process.name == "java"}
+    ticks = dict.fromkeys(("here", "java", "workers"), 0)
+    ticks["workers"] = sum(_ended_workers.values())
+    for number, process in processes.items():
+        above = list(_ancestors(number, processes))
+        if os.getpid() in above:
+            kind = "java" if number in java else "workers" if java.intersection(above) else "here"
+            ticks[kind] += process.ticks
+    seconds = {kind: count / os.sysconf("SC_CLK_TCK") for kind, count in ticks.items()}
+    seconds["here"] += time.process_time() + ended.children_user + ended.children_system
+    return Spent(**seconds)
 
 
 @dataclass(slots=True)
 class Watch:
-    """Seconds by the clock, and seconds of processor time of all processes (``processor_time``)."""
+    """Seconds by the clock, and seconds of processor time of all processes."""
 
     seconds: float = 0.0
-    cpu_s: float = 0.0
+    spent: Spent = Spent()
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time of all processes."""
+        return self.spent.total
+
+    def __add__(self, other: Watch) -> Watch:
+        return Watch(self.seconds + other.seconds, self.spent + other.spent)
 
 
 @contextmanager
 def watched() -> Iterator[Watch]:
     """Time a block."""
     watch = Watch()
-    spent, began = processor_time(), time.perf_counter()
+    before, began = spent(), time.perf_counter()
     yield watch
     watch.seconds = time.perf_counter() - began
-    watch.cpu_s = processor_time() - spent
+    watch.spent = spent().since(before)
 
 
-def _processes() -> tuple[dict[int, int], dict[int, int]]:
-    """Return the parent, and the ticks of processor time, of each process."""
-    parents, ticks = {}, {}
+@dataclass(frozen=True, slots=True)
+class _Process:
+    name: str
+    parent: int
+    ticks: int
+    """Ticks of it, and of its children that have ended and that it has waited for."""
+
+
+_workers: dict[int, int] = {}
+"""Ticks of the workers of Spark that were there when somebody looked last."""
+_ended_workers: dict[int, int] = {}
+"""Ticks of those that have ended.  Their parent does not wait for them, so its own ticks do not have theirs."""
+
+
+def _remember_workers(processes: Mapping[int, _Process]) -> None:
+    now = {}
+    for number, process in processes.items():
+        above = list(_ancestors(number, processes))
+        # A worker is a child of a daemon, which is one of Java.
+        if os.getpid() in above[2:] and processes[above[1]].name == "java":
+            now[number] = process.ticks
+    for number in _workers.keys() - now.keys():
+        _ended_workers[number] = _ended_workers.get(number, 0) + _workers.pop(number)
+    _workers.update(now)
+
+
+def _processes() -> dict[int, _Process]:
+    """Return the processes of the machine by their numbers."""
+    found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue  # it has ended
         # proc(5): behind the name come state, parent, …; utime, stime, cutime and cstime are fields 14 to 17.
-        fields = stat.rpartition(")")[2].split()
-        parents[int(folder.name)] = int(fields[1])
-        ticks[int(folder.name)] = sum(map(int, fields[11:15]))
-    return parents, ticks
+        before, _, after = stat.rpartition(")")
+        fields = after.split()
+        name = before.partition("(")[2]
+        found[int(folder.name)] = _Process(name, int(fields[1]), sum(map(int, fields[11:15])))
+    return found
 
 
-def _descends(process: int, parents: Mapping[int, int]) -> bool:
-    while (process := parents.get(process, 0)) > 1:
-        if process == os.getpid():
-            return True
-    return False
+def _ancestors(number: int, processes: Mapping[int, _Process]) -> Iterator[int]:
+    while number in processes and (number := processes[number].parent) > 1:
+        yield number
 
 
 def _main() -> None:

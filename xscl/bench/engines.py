@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from xscl.base.settings import Settings, Where
 from xscl.base.types import Event
 from xscl.batches.report import BatchReport
-from xscl.bench.apart import watched
+from xscl.bench.apart import Spent, watched
 from xscl.bench.bench import Case, Lab, Outcome, Sizes, Variant
 from xscl.bench.report import Value
 from xscl.bench.workload import RSS, count_queries, require_all
@@ -138,8 +138,13 @@ class Run:
     seconds: float
     """Seconds from its call to committed matches."""
     reports: Sequence[BatchReport]
-    cpu_s: float = 0.0
-    """Processor time of all processes meanwhile."""
+    spent: Spent = Spent()
+    """Processor time meanwhile."""
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time of all processes."""
+        return self.spent.total
 
     @property
     def span(self) -> tuple[int, int]:
@@ -160,7 +165,7 @@ def run(engine: Engine, batch_docs: int = 1_000_000) -> Run:
     """Process everything that was taken in, in one batch if nothing else is said."""
     with watched() as watch:
         reports = engine.run_once(batch_docs=batch_docs)
-    return Run(watch.seconds, reports, watch.cpu_s)
+    return Run(watch.seconds, reports, watch.spent)
 
 
 def run_parts(engine: Engine, channel: str, parts: Iterable[Iterable[Document]]) -> list[Run]:

@@ -147,7 +147,7 @@ def _stream(lab: Lab[_Sizes], engine: Engine, asked: Sequence[Condition], items:
     for first in range(sizes.warm, sizes.warm + items, sizes.batch):
         count = min(sizes.batch, sizes.warm + items - first)
         taken = _take(engine, lab.seed, first, count)
-        intake.seconds, intake.cpu_s = intake.seconds + taken.seconds, intake.cpu_s + taken.cpu_s
+        intake += taken
         batch = run(engine, 2 * sizes.batch)
         runs.append(batch)
         matches += sum(single.num_rows for single, _ in _results(engine, batch))

@@ -31,8 +31,10 @@ class _Sizes(Sizes):
     """Items of state before the first batch that is measured."""
     batches: tuple[int, ...] = size((10, 5_000, 25_000), (10, 1_000))
     """Items of a batch, by size."""
-    rounds: int = size(4, 2)
-    """Batches of each size; the first one of a size is not counted, because it makes what is made only once."""
+    rounds: int = size(9, 2)
+    """Batches of each size; the first one of a size is not counted, because it makes what is made only once.  In eight
+    batches files of equal sizes are merged as often in both places.
+    """
     compared: int = size(10, 1_000)
     """Items of the largest batch whose answers are compared one by one; of larger ones their numbers are."""
 
@@ -86,6 +88,9 @@ class _Round:
             "cpu_spark_s": there.cpu_s,
             "seconds": here.seconds,
             "seconds_spark": there.seconds,
+            "spark_here_s": there.spent.here,
+            "spark_java_s": there.spent.java,
+            "spark_workers_s": there.spent.workers,
             "empty_job_s": self.empty_job_s,
             "jobs": there.jobs,
             "pairs": here.total("pairs"),
@@ -108,9 +113,14 @@ def _figures(sizes: _Sizes, runs: Sequence[_Round]) -> dict[str, Value]:
         cpu, seconds = (
             [sum(getattr(e.runs[at], name) for e in mine) for at in (0, 1)] for name in ("cpu_s", "seconds")
         )
+        parts = ("here", "java", "workers")
+        division = {name: statistics.fmean(getattr(each.runs[1].spent, name) for each in mine) for name in parts}
         empty = statistics.median(each.empty_job_s for each in mine)
         figures |= {
             f"cpu_ratio_{count}": cpu[1] / cpu[0],
+            f"median_cpu_s_{count}": statistics.median(each.runs[0].cpu_s for each in mine),
+            f"median_cpu_spark_s_{count}": statistics.median(each.runs[1].cpu_s for each in mine),
+            **{f"{name}_spark_s_{count}": seconds for name, seconds in division.items()},
             f"seconds_ratio_{count}": seconds[1] / seconds[0],
             f"empty_jobs_{count}": statistics.median(each.runs[1].seconds for each in mine) / empty,
             f"jobs_{count}": max((each.runs[1].jobs or 0) for each in mine),
@@ -132,8 +142,9 @@ BENCH = Bench(
         lines={"this process": "cpu_s", "tasks of Spark": "cpu_spark_s"},
     ),
     notes=(
-        "Of each size the first batch is not counted. `cpu_ratio_…` is the processor time of a batch in tasks "
-        "as a multiple of that in this process; `empty_jobs_…` its time as a multiple of "
-        "`spark.range(1).collect()`, once before every batch.",
+        "Of each size the first batch is not counted. `cpu_ratio_…` is the processor time of batches in tasks, all "
+        "together, as a multiple of that in this process. `here_spark_s_…` is this process's share of a batch in "
+        "tasks; `java_…` and `workers_…` are those of Java and of its Python workers. `empty_jobs_…` is the time of "
+        "a batch as a multiple of `spark.range(1).collect()`, once before every batch.",
     ),
 )

@@ -89,6 +89,9 @@ class OnSpark:
             for batch in batches:
                 for at in batch.column(0).to_pylist():
                     try:
+                        from xscl.base.collecting import begin_task
+
+                        begin_task()
                         result = pickle.dumps(pickle.loads(packed_work)(pickle.loads(packed[at])))
                     except Exception as error:
                         error.add_note(f"on node {socket.gethostname()} ({Path.cwd()})")

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,7 @@ from xscl.base.safe_xml import (
     parse_stored,
     parse_xml,
     serialize,
+    work_time,
 )
 from xscl.base.xml_bounds import has_few_names, may_have_long_namespace, most_values, without_sections
 
@@ -545,6 +547,20 @@ def test_a_function_in_a_fresh_dictionary() -> None:
 
 def _interrupted() -> None:
     raise KeyboardInterrupt
+
+
+def test_work_in_fresh_dictionaries_is_work_of_the_caller() -> None:
+    def work(depth: int) -> None:
+        if depth:
+            in_fresh_dictionary(work, depth - 1)
+        else:
+            until = time.thread_time() + 0.05
+            while time.thread_time() < until:
+                pass
+
+    began = work_time(), time.thread_time()
+    work(2)
+    assert work_time() - began[0] >= 0.05 > time.thread_time() - began[1]
 
 
 def test_a_tree_outlives_its_thread() -> None:

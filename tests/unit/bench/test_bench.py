@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from xscl.base.errors import EngineError
-from xscl.bench.apart import processor_time, run_apart
+from xscl.bench import apart
+from xscl.bench.apart import run_apart, spent
 from xscl.bench.bench import (
     Bench,
     Case,
@@ -112,14 +114,33 @@ def test_processor_time_has_that_of_descendants() -> None:
     # A child that starts another, which computes until it has taken half a second, and waits.
     busy = "import time\nwhile time.process_time() < 0.5: pass\nprint('done', flush=True)\ninput()"
     start = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {busy!r}])"
-    before, own = processor_time(), time.process_time()
+    before, own = spent().total, time.process_time()
     child = subprocess.Popen([sys.executable, "-c", start], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     assert child.stdout.readline() == "done\n"
-    alive = processor_time()
+    alive = spent().total
     assert 0.4 < alive - before - (time.process_time() - own) < 5
     child.communicate("\n")
-    assert processor_time() >= alive - 0.05
+    assert spent().total >= alive - 0.05
+
+
+def test_workers_that_have_ended_still_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    def processes(**ticks: int) -> dict[int, apart._Process]:
+        names = {"java": (900_001, os.getpid()), "daemon": (900_002, 900_001), "worker": (900_003, 900_002)}
+        found = {names[name][0]: apart._Process(name, names[name][1], count) for name, count in ticks.items()}
+        return {os.getpid(): apart._Process("python", 1, 0), **found}
+
+    tick = 1 / os.sysconf("SC_CLK_TCK")
+    seen = []
+    for now in (processes(java=5, daemon=1, worker=7), processes(java=6, daemon=1), processes(java=6, daemon=2)):
+        monkeypatch.setattr(apart, "_processes", lambda now=now: now)
+        seen.append(spent())
+    first, *later = seen
+    assert (first.java, first.workers) == pytest.approx((5 * tick, 8 * tick))
+    assert [each.workers for each in later] == pytest.approx([8 * tick, 9 * tick])
+    monkeypatch.undo()
+    apart._workers.clear()
+    apart._ended_workers.clear()
 
 
 def test_a_process_that_fails_is_told() -> None:

@@ -104,22 +104,23 @@ def test_a_batch_has_passes_for_anchors_with_few_pairs_and_for_each_with_many() 
     title, channel = (edge_of(program(BOTH, CHANNEL, TITLE, text), text) for text in (TITLE, CHANNEL))
     edges = plan_edges(built)
 
-    def found(counts: dict[int, float]) -> list[tuple[set[int], bool, int]]:
+    def found(counts: dict[int, float], spare: int = 6) -> list[tuple[set[int], bool, int]]:
         plans = [*built.instances.values()]
         return [
             (set(p.order.enumerated), p.single, sum(p.plans is None or p.plans.includes(plan) for plan in plans))
-            for p in passes(edges, counts, 10, 0)
+            for p in passes(edges, counts, 10, spare)
         ]
 
     assert found({title: 3, channel: 9}) == [({title, channel}, False, 3)]
     assert found({title: 3, channel: 11}) == [({title}, False, 2), ({channel}, True, 1)]
+    assert found({title: 3, channel: 6}, 2) == [({title}, False, 2), ({channel}, True, 1)], "it asks for nothing else"
     assert found({title: 12, channel: 11}) == [
         (set(), False, 0),
         *(({edge}, True, 1) for edge in sorted((title, channel))),
         ({channel}, False, 1),
     ]
     assert found({channel: 9}) == [({channel}, False, 3)], "nothing is enumerated for a plan with an edge without pairs"
-    first, again = (passes(edges, {title: 3, channel: 11}, 10, 0) for _ in range(2))
+    first, again = (passes(edges, {title: 3, channel: 11}, 10, 6) for _ in range(2))
     numbers = [[p.plans.number for p in each if p.plans is not None] for each in (first, again)]
     assert numbers[0] == numbers[1] and len(set(numbers[0])) == 2
 
