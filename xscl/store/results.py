@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -43,7 +43,7 @@ NO_DOC = -1
 """Behind the documents of a combination that has fewer than others."""
 _ID_LENGTH = 32
 _REMEMBERED = 10_000
-"""Classes of one folder whose meanings are kept as objects."""
+"""Classes of one folder whose meanings, and names whose digests, are kept."""
 _ALL_BATCHES = (0, 1 << 38)
 _MEMBERS = ("d1", "d2", "docs.list.element")
 """Columns of files with numbers of documents."""
@@ -63,6 +63,7 @@ def member_digests(members: Iterable[tuple[str, str]]) -> str:
     return "".join(_sha(channel) + _sha(id_) for channel, id_ in members)
 
 
+@lru_cache(_REMEMBERED)
 def _sha(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
