@@ -429,17 +429,19 @@ def _outcome(engine: Engine, run: Run) -> dict[str, list[Any]]:
     with catalog.read() as connection:
         kept = keep_times(connection)
         gone = total(connection, "late")
-    paths = engine.home.paths([str(row["path"]) for row in catalog.rows(INTAKE_FILES)])
-    wanted = ["channel", "id", "version", "ts", "late", "behind", "declared", "content", "cells"]
-    events = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(columns=wanted).to_pylist()
-    refused = ("channel", "id", "ts", "condition", "message")
-    late = list(catalog.rows(LATE))
-    of_channel = ("name", "newest", "processed", "published", "watermark", "held_from", "kept_from")
-    listed = {match.query for match in matches}
 
     def is_kept(row: Mapping[str, Any]) -> bool:
         """Upkeep removes others, sooner or later."""
         return row["channel"] not in kept or bool(row["ts"] >= kept[row["channel"]])
+
+    paths = engine.home.paths([str(row["path"]) for row in catalog.rows(INTAKE_FILES)])
+    wanted = ["docid", "channel", "id", "version", "ts", "late", "behind", "declared", "content", "cells"]
+    events = ds.dataset(paths, schema=EVENT_SCHEMA).to_table(columns=wanted).to_pylist()
+    numbers = {event.pop("docid") for event in events if is_kept(event)}
+    refused = ("channel", "id", "ts", "condition", "message")
+    late = list(catalog.rows(LATE))
+    of_channel = ("name", "newest", "processed", "published", "watermark", "held_from", "kept_from")
+    listed = {match.query for match in matches}
 
     return {
         "matches": sorted(_text(match_json(match)) for match in matches),
@@ -451,7 +453,10 @@ def _outcome(engine: Engine, run: Run) -> dict[str, list[Any]]:
         "rejected": sorted(
             _text({name: _shown(row[name]) for name in (*refused, "source")}) for row in catalog.rows(REJECTED)
         ),
-        "removed": sorted(_text([row["channel"], row["id"]]) for row in catalog.rows(REMOVALS)),
+        "removed": sorted(
+            _text([row["channel"], row["id"]]) for row in catalog.rows(REMOVALS) if row["docid"] in numbers
+        ),
+        "places": [last],
         "queries": sorted(
             (row["qid"], row["docid_until"] == NEVER, row["text"], row["late_for"])
             for row in catalog.rows(QUERIES)

@@ -43,6 +43,7 @@ class RangeRow:
 
     id: str
     docid: int
+    ts: int
     cells: list[str | None]
 
 
@@ -100,9 +101,9 @@ def rows_by_id(
                     continue
                 path = check_file(root / one.path)
                 found = pc.field("id").isin(here) & _inside(one.docid, one.last_docid)
-                table = pq.read_table(path, columns=["id", "docid", "cells"], filters=found, **CHECKED_PAGES)
+                table = pq.read_table(path, columns=["id", "docid", "ts", "cells"], filters=found, **CHECKED_PAGES)
                 for row in table.to_pylist():
-                    yield channel, RangeRow(row["id"], row["docid"], row["cells"])
+                    yield channel, RangeRow(row["id"], row["docid"], row["ts"], row["cells"])
 
 
 def _inside(first: int, last: int) -> pc.Expression:

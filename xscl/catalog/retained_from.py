@@ -4,16 +4,18 @@ them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.catalog import Catalog
+from xscl.catalog.intake_order import read_processed
 from xscl.catalog.prepared import prepared
-from xscl.catalog.tables import CHANNELS
+from xscl.catalog.tables import CHANNELS, EVENT_IDS
 
-__all__ = ["held_times", "held_up", "held_up_note", "keep_times"]
+__all__ = ["Sight", "held_times", "held_up", "held_up_note", "keep_times", "sight_of"]
 
 
 def held_times(connection: Connection) -> dict[str, int]:
@@ -30,6 +32,35 @@ def keep_times(connection: Connection) -> dict[str, int]:
     """Return the time from which on events are kept, of each channel from which some may have gone."""
     statement = sa.select(CHANNELS.c.name, CHANNELS.c.kept_from).where(CHANNELS.c.kept_from.is_not(None))
     return {row.name: row.kept_from for row in connection.execute(statement)}
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """Bounds of the events of a channel that are in sight; upkeep forgets the others, sooner or later."""
+
+    kept_from: int | None
+    """Least time of those that batches have processed; None: all are in sight."""
+    processed: int
+    """Last place that a batch has processed."""
+
+    def has(self, docid: int, ts: int) -> bool:
+        """Tell whether an event that was taken in is in sight."""
+        return self.kept_from is None or ts >= self.kept_from or docid > self.processed
+
+    @property
+    def ids(self) -> sa.ColumnElement[bool]:
+        """The rows of ``event_ids`` of such events."""
+        if self.kept_from is None:
+            return sa.true()
+        # Ids without a time are of events that were taken in before times were kept there.
+        has_time = EVENT_IDS.c.ts.is_(None) | (EVENT_IDS.c.ts >= self.kept_from)
+        return has_time | (EVENT_IDS.c.docid > self.processed)
+
+
+def sight_of(connection: Connection, channel: str) -> Sight:
+    """Return which events of a channel are in sight as of the last commit."""
+    kept_from = connection.scalar(sa.select(CHANNELS.c.kept_from).where(CHANNELS.c.name == channel))
+    return Sight(kept_from, read_processed(connection))
 
 
 def held_up(catalog: Catalog) -> list[str]:

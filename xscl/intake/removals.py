@@ -1,7 +1,10 @@
 """Removals take events out, at a place of the intake order (docs/explanation/time.md).
 
-A removal speaks of what came before it.  A later event of the same id is a newer version of the item.  All
-versions of an item go together, for the channel and for all its streams.
+A removal speaks of what came before it and is in sight.  A later event of the same id is a newer version of the item.
+All versions of an item go together, for the channel and for all its streams.
+
+Retention takes events out of sight with the commit of a batch, and upkeep forgets their ids some time later.  A removal
+goes by the commit.  So it finds the same events whenever upkeep has come to them.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from xscl.base.docids import PUBLISHED
 from xscl.catalog.id_ranges import rows_by_id
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.removals import Removed, add_removals, removed_among
+from xscl.catalog.retained_from import sight_of
 from xscl.catalog.suggestions import how_created, no_channel
 from xscl.catalog.tables import EVENT_IDS, in_parts
 from xscl.ingest.records import Removal
@@ -79,7 +83,8 @@ class Items:
         chunk, named, mine = self._chunk, EVENT_IDS.c.id, []
         if stream is not None:
             named, mine = EVENT_IDS.c.base, [EVENT_IDS.c.membership.in_(chunk.memberships.of_stream(stream))]
-        here = EVENT_IDS.c.channel == self._channel, EVENT_IDS.c.docid < PUBLISHED
+        sight = sight_of(chunk.connection, self._channel)
+        here = EVENT_IDS.c.channel == self._channel, EVENT_IDS.c.docid < PUBLISHED, sight.ids
         for part in in_parts(sorted(self._of)):
             chosen = sa.select(named.label("id"), EVENT_IDS.c.base, EVENT_IDS.c.item).where(
                 *here, named.in_(part), *mine
@@ -90,6 +95,8 @@ class Items:
         # First versions of rows may have their ids in ranges alone.
         left = {id_ for id_, items in self._of.items() if not items}
         for _, first in rows_by_id(chunk.connection, chunk.terms.home.root, {self._channel: left}):
+            if not sight.has(first.docid, first.ts):
+                continue
             self._of[first.id].add((first.id, first.docid))
             self._versions[first.id, first.docid] = [RemovedEvent(first.docid, first.id)]
         for bases in in_parts(sorted({base for base, _ in self._versions})):

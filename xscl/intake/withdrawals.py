@@ -18,6 +18,7 @@ from xscl.base.docids import PUBLISHED
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import RAW
 from xscl.catalog.removals import last_stated
+from xscl.catalog.retained_from import sight_of
 from xscl.catalog.tables import EVENT_IDS, in_parts
 from xscl.ingest.identity import BEFORE_ALL, changed_at, changes_of, ids_of_guids
 from xscl.ingest.records import FeedDocument
@@ -71,6 +72,7 @@ def _versions(chunk: Chunk, name: str, feed: str, ids: Sequence[str]) -> Iterato
     """Yield channel, id and versions of those items of a feed that are there."""
     channel, stream = resolve_stream(chunk.streams, name)
     here = [EVENT_IDS.c.channel == channel, EVENT_IDS.c.feed == feed, EVENT_IDS.c.docid < PUBLISHED]
+    here.append(sight_of(chunk.connection, channel).ids)
     if stream is not None:
         here.append(EVENT_IDS.c.membership.in_(chunk.memberships.of_stream(stream.number)))
     for part in in_parts(ids):

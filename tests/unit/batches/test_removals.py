@@ -14,12 +14,17 @@ import pytest
 import xscl
 from xscl.base.errors import SourceError
 from xscl.base.failpoints import hooked
+from xscl.catalog.intake_order import read_last_places
+from xscl.catalog.retained_from import keep_times
 from xscl.engine import Engine
 from xscl.ingest.records import Removal
 from xscl.intake.intake import Intake
 from xscl.store import results
 from xscl.upkeep.event_export import export_events
+from xscl.upkeep.events import EventUpkeep
+from xscl.upkeep.upkeep import Upkeep
 
+SECOND = 1_000_000
 PAIRS = "A[./k->a] JOIN {a = b, 10} B[./k->b]"
 
 
@@ -119,6 +124,28 @@ def test_what_is_not_there_is_counted_and_told(engine: Engine) -> None:
     assert (again.removed, again.missing) == (0, 1)
     with pytest.raises(SourceError, match="XSCL_UNKNOWN_CHANNEL"):
         engine.retract("nowhere", "x", strict=True).raise_if_rejected()
+
+
+@pytest.mark.parametrize("forgotten", [False, True])
+@pytest.mark.parametrize("as_rows", [False, True])
+def test_what_is_out_of_sight_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: bool, as_rows: bool
+) -> None:
+    """Whether upkeep has come to an event that is beyond its retention makes no difference to a removal."""
+    monkeypatch.setattr(Upkeep, "after_commit", lambda _: None)
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("A", kind="rows" if as_rows else "xml", lateness="0 s", retention="10 s")
+        if as_rows:
+            times = pa.array([n * SECOND for n in range(30)], pa.timestamp("us", "UTC"))
+            engine.ingest(pa.table({"no": list(range(30)), "t": times}), channel="A", id="no", ts="t")
+        else:
+            engine.ingest([{"channel": "A", "id": str(n), "ts": n, "xml": "<e/>"} for n in range(30)])
+        assert engine.retract("A", "1").removed == 1  # its batch has not come
+        engine.run_once()
+        if forgotten:
+            assert sum(EventUpkeep(engine.home).work(engine.home.catalog.ask(keep_times))) > 0
+        assert [engine.retract("A", str(n)).removed for n in (0, 2, 18, 19, 29)] == [0, 0, 0, 1, 1]
+        assert engine.home.catalog.ask(read_last_places)[1] == 33
 
 
 def test_an_id_comes_again_as_a_newer_version(engine: Engine) -> None:
