@@ -24,6 +24,7 @@ class PlayedHome:
     """Chance that an item is a registration."""
     chance_of_a_drop: ClassVar[float]
     most_queries: ClassVar[int]
+    chance_of_a_replay: ClassVar[float] = 0.0
 
     def __init__(self, folder: Path, choose: random.Random) -> None:
         self.choose = choose
@@ -39,6 +40,8 @@ class PlayedHome:
         self.asked: dict[str, Asked] = {}
         self.live: list[str] = []
         self.place = 0
+        self.again: dict[Doc, int] = {}
+        """Places at which late documents were replayed."""
 
     def some_texts(self) -> Sequence[str]:
         """Choose the texts that queries have."""
@@ -76,6 +79,21 @@ class PlayedHome:
         self.beats[self.place] = Beat(channel, ts)
         assert not self.engine.ingest([record(self.beats[self.place])]).rejected
 
+    def replay(self) -> None:
+        """Take some late events again."""
+        late = [doc for doc in self.intake().judged() if doc.late]
+        waiting = [doc for each in late if (doc := replace(each, late=False)) not in self.again]
+        if not waiting:
+            return
+        chosen = self.choose.sample(waiting, self.choose.randint(1, len(waiting)))
+        self.place += 1
+        assert self.engine.replay_late(ids=[doc.id for doc in chosen]).events == len(chosen)
+        self.again |= dict.fromkeys(chosen, self.place)
+
+    def intake(self) -> Intake:
+        """Tell the oracle what came."""
+        return Intake(self.events, self.beats, self.terms, again=self.again)
+
     def channel(self) -> str:
         """Choose the channel of an item."""
         raise NotImplementedError
@@ -91,7 +109,7 @@ class PlayedHome:
     def compare(self) -> int:
         """Process what there is, and compare all queries; return the number of their answers."""
         self.engine.run_once()
-        intake = Intake(self.events, self.beats, self.terms)
+        intake = self.intake()
         return sum(self.compared(name, asked, intake) for name, asked in self.asked.items())
 
     def play(self, items: int = 30) -> int:
@@ -105,6 +123,8 @@ class PlayedHome:
                     self.register()
                 elif chance < self.chance_of_another + self.chance_of_a_drop and self.live:
                     self.drop()
+                elif self.chance_of_a_replay and self.choose.random() < self.chance_of_a_replay:
+                    self.replay()
                 else:
                     self.take(number)
                 if self.choose.random() < often:
@@ -113,4 +133,7 @@ class PlayedHome:
             # Nothing else comes, so nothing is left open.
             for channel in self.terms:
                 self.beat(channel, 2 * items * S)
+            if self.chance_of_a_replay:
+                self.compare()
+                self.replay()
             return self.compare()

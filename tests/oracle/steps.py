@@ -112,11 +112,14 @@ class _Steps:
         self.columns = {"numeric": numeric, "texts": texts, "times": times}
         judged = intake.judged().items()
         self.events = {d: p for d, p in judged if asked.since < p < asked.until and not d.late}
+        self.events |= {d: at for d, at in intake.again.items() if asked.since < intake.events[d] and at < asked.until}
         self.measures = {each.text: each for each in asked.query.measures}
         self.channels: dict[str, str] = {}
         """Channel of each variable."""
         changes = {place for former in intake.before.values() for place, _ in former}
-        self.places = sorted({*intake.events.values(), *intake.beats, *changes, *([FOR_EVER] * intake.ends)})
+        self.places = sorted(
+            {*intake.events.values(), *intake.beats, *intake.again.values(), *changes, *([FOR_EVER] * intake.ends)}
+        )
 
     def matches(self) -> Iterator[Stepped]:
         assert self.query.steps is not None

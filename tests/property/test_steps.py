@@ -87,6 +87,32 @@ def _text(choose: random.Random) -> str:
             return text
 
 
+class Replayed(Home):
+    """The same with late events that are taken again; the log tells each change."""
+
+    chance_of_a_replay = 0.12
+
+    def __init__(self, folder: Path, choose: random.Random) -> None:
+        super().__init__(folder, choose)
+        self.holding: set[str] = set()
+        self.cursor = "start"
+        self.taken_back = 0
+
+    def compare(self) -> int:
+        """Compare what holds with what the log says."""
+        found = super().compare()
+        changes = self.engine.changes(after=self.cursor)
+        for match in changes:
+            assert (match.retracted is None) == (match.id not in self.holding)
+            self.holding ^= {match.id}
+            if match.retracted is not None:
+                self.taken_back += 1
+                assert match.retracted.because == "replayed" and match.retracted.by is not None
+        self.cursor = changes.cursor
+        assert self.holding == {match.id for match in self.engine.matches()}
+        return found
+
+
 def play(folder: Path, seed: int) -> int:
     """Play one random stream; return the number of answers."""
     return Home(folder, random.Random(seed)).play()
@@ -95,6 +121,12 @@ def play(folder: Path, seed: int) -> int:
 def test_steps_are_what_the_oracle_says(tmp_path: Path) -> None:
     found = [play(tmp_path / str(seed), seed) for seed in range(14, 14 + examples(16))]
     assert sum(found) > 20
+
+
+def test_replayed_events_correct_steps(tmp_path: Path) -> None:
+    homes = [Replayed(tmp_path / str(seed), random.Random(seed)) for seed in range(40, 40 + examples(2))]
+    assert sum(home.play() for home in homes) > 20
+    assert sum(home.taken_back for home in homes) > 3
 
 
 def test_queries_that_are_moved_in_halves_are_told_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,10 +15,12 @@ from xscl.batches.aggregate_answers import Frontier
 from xscl.batches.aggregate_rows import Found, in_order, members_of, rows_of
 from xscl.batches.step_documents import step_documents, step_values
 from xscl.batches.step_matches import answer_nodes, part_rows
+from xscl.batches.step_parts import with_replayed
 from xscl.batches.step_rows import Layout, Rows, layout_of, of_members
 from xscl.batches.step_tree import Tree
 from xscl.catalog.channels import read_channels
 from xscl.catalog.records import QueryInfo
+from xscl.catalog.tables import NEVER
 from xscl.language.facts import ANSWERS
 from xscl.language.step_terms import StepsDefinition
 from xscl.language.steps import known_steps
@@ -90,7 +92,7 @@ def _rows(home: Home, definition: StepsDefinition, layout: Layout, number: int, 
     docs = np.array([match.docids for match in found], dtype=np.int64)
     nodes = np.array([match.nodes for match in found], dtype=np.int64)
     whole = Found(docs, nodes, definition.parts[number].blocks)
-    events = members_of(home, [whole])
+    events = with_replayed(home, members_of(home, [whole]), NEVER)
     return part_rows(definition, layout, number, in_order(rows_of(0, whole, events, channels)), events)
 
 

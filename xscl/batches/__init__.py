@@ -66,10 +66,11 @@
 * ``step_meeting``: Rows of both sides of NEXT or FOLD: the keys by which they meet, what left rows ask for, and what
   pairs make
 * ``step_tree``: Steps of a query over the matches of its parts, as far as times are settled
-* ``step_parts``: Matches of parts that a batch has found, as rows of the steps over them, with the queries that have
+* ``step_parts``: Matches of parts that batches have found, as rows of the steps over them, with the queries that have
   each
 * ``step_matches``: Matches of parts as rows of steps, and rows that are decided as matches of queries
 * ``step_answers``: Answers of steps: what is decided becomes matches of the events, or of documents of their own
+* ``step_replay``: Steps whose answers a replay of late events changes
 * ``step_documents``: Documents of answers that tell what FOLDs keep
 * ``steps``: Steps in a batch: matches of parts become rows, which NEXT and FOLD move on as far as times are settled
 * ``tasks``: Tasks of a level, which write files under fresh names, and return the names and some figures

@@ -113,7 +113,7 @@ def _commit(batch: Attempt, absences: Absences, windows: Windows, steps: Steps) 
         if span.beats:
             trim_superseded(connection)
         suspended = suspend_queries(connection, _usage(batch, steps.counts + windows.counts), span.batch, span.last)
-        report = report_of(batch, tuple(rejected), tuple(suspended), absences, windows.counts + steps.counts)
+        report = report_of(batch, tuple(rejected), tuple(suspended), absences, steps, windows.counts + steps.counts)
         if span.channels or span.waiting or span.replayed or span.beats or absences.has_changes:
             values = {name: getattr(report, name) for name in report.__slots__}
             add_batch(connection, {**values, "committed": now})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -16,16 +17,24 @@ from xscl.templates.results import Admitted, ClassRow, ResultColumns
 __all__ = ["always_admitted", "write_made"]
 
 
-def write_made(publisher: Publisher, out: ResultColumns, found: Sequence[tuple[Made, tuple[int, ...]]]) -> Counter[str]:
+def write_made(
+    publisher: Publisher,
+    out: ResultColumns,
+    found: Sequence[tuple[Made, tuple[int, ...]]],
+    known: Mapping[str, int] = MappingProxyType({}),
+) -> Counter[str]:
     """Write documents and their matches, and return the rows of the results.
 
     Args:
         publisher: takes the documents.
         out: takes the matches.
         found: each document, with the groups that have it, and numbers of single queries below 0.
+        known: numbers of those that an earlier batch has made, by their ids.
     """
     ordered = sorted(found, key=lambda each: (each[0].place, each[0].ts, each[0].id))
-    numbers = publisher.make([made for made, _ in ordered])
+    fresh = [made for made, _ in ordered if made.id not in known]
+    number_of = {**known, **dict(zip((made.id for made in fresh), publisher.make(fresh), strict=True))}
+    numbers = [number_of[made.id] for made, _ in ordered]
     classes: dict[tuple[int, ...], int] = {}
     for _, groups in found:
         if groups not in classes:

@@ -11,6 +11,7 @@ from xscl.batches.absence import Absences
 from xscl.batches.attempt import Attempt
 from xscl.batches.quotas import Suspension
 from xscl.batches.refusals import Rejection
+from xscl.batches.steps import Steps
 
 __all__ = ["BatchReport", "report_of"]
 
@@ -71,6 +72,7 @@ def report_of(
     rejected: tuple[Rejection, ...],
     suspended: tuple[Suspension, ...],
     absences: Absences,
+    steps: Steps,
     told: Counter[str],
 ) -> BatchReport:
     """Make the report; ``commit_s`` goes up to now, which is nearly the whole.
@@ -89,7 +91,7 @@ def report_of(
         pairs=counts["pairs"],
         rout=counts["rout"],
         matches=counts["match"],
-        retracted=len(absences.retractions),
+        retracted=len(absences.retractions) + len(steps.retractions),
         published=0 if batch.publisher is None else batch.publisher.count,
         links=counts["link"],
         jobs=batch.jobs.count(),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from types import MappingProxyType
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from xscl.templates.columns import Bools, Int64s, numbered_rows
 from xscl.templates.lanes import FAR
 from xscl.templates.results import STEPS_LEVEL, ClassRow, ResultColumns, origin_of
 
-__all__ = ["Decided", "Teller"]
+__all__ = ["Decided", "Readers", "Teller", "groups_having"]
 
 _Groups = tuple[int, ...]
 """Groups that have a match, and numbers of single queries below 0."""
@@ -51,14 +51,22 @@ class Decided:
     """Digest of each group's text."""
 
 
-class _Readers(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Readers:
     """Queries of the groups of a step, by columns."""
 
     number: Int64s
     gid: Int64s
     member: Int64s
+    """Member of the step that a query is, as it sees events now; -1: none."""
     since: Int64s
     until: Int64s
+
+    def sees(self, docs: Sequence[int]) -> Bools:
+        """Tell which queries see all of some documents."""
+        places = [place_of(doc) for doc in docs]
+        found: Bools = (self.since < min(places)) & (max(places) < self.until)
+        return found
 
 
 @dataclass
@@ -82,16 +90,16 @@ class Teller:
         if made:
             self._make(made)
 
-    def _readers(self, one: Decided) -> _Readers:
+    def _readers(self, one: Decided) -> Readers:
         place = {member: at for at, member in enumerate(one.members)}
         found = [
             (reader.number, gid, place.get((gid, reader.since), -1), reader.since, reader.until)
             for gid in sorted({gid for gid, _ in one.members})
             for reader in self.readers[gid]
         ]
-        return _Readers(*np.array(found, dtype=np.int64).reshape(-1, 5).T)
+        return Readers(*np.array(found, dtype=np.int64).reshape(-1, 5).T)
 
-    def _having(self, one: Decided) -> tuple[_Readers, list[tuple[Bools, Bools]], Int64s]:
+    def having(self, one: Decided) -> tuple[Readers, list[tuple[Bools, Bools]], Int64s]:
         """Tell which queries have rows, and which see all their members; rows are alike between places that matter.
 
         Returns:
@@ -118,24 +126,34 @@ class Teller:
 
     def _write(self, decided: Sequence[Decided]) -> None:
         """Write rows that are matches of the events."""
-        out = self._results()
+        out = self.results()
         matches: list[tuple[int, StoredMatch]] = []
         for one in decided:
-            readers, kinds, which = self._having(one)
+            readers, kinds, which = self.having(one)
             nodes = answer_nodes(one.definition, one.layout, one.rows)
-            row, groups, which = _once(one.rows, nodes, [_groups(readers, *kind) for kind in kinds], which, readers)
-            if not len(row):
-                continue
-            # An absence is there behind the last member.
-            later = (one.rows.ts - one.rows.times.max(axis=1, initial=-FAR))[row]
-            first, number = numbered_rows([which, later, *nodes[row].T])
-            classes = []
-            for each in first.tolist():
-                by = always_admitted(groups[which[each]])
-                made = ClassRow("match", 0, nodes[row[each]].tolist(), (), by, later=int(later[each]) or None)
-                classes.append(out.add_class([made]))
-            out.add_combinations(one.rows.docs[row], np.array(classes, dtype=np.int32)[number])
-            matches += self._published_of(one.rows, nodes, row, later, groups, which)
+            found = _once(one.rows, nodes, [groups_having(readers, *kind) for kind in kinds], which, readers)
+            matches += self.put(out, one.rows, nodes, *found)
+        self.publish(out, matches)
+
+    def put(
+        self, out: ResultColumns, rows: Rows, nodes: Int64s, row: Int64s, groups: Sequence[_Groups], which: Int64s
+    ) -> Iterable[tuple[int, StoredMatch]]:
+        """Write some rows, each for the groups that have it, and return the matches of groups that publish."""
+        if not len(row):
+            return ()
+        # An absence is there behind the last member.
+        later = (rows.ts - rows.times.max(axis=1, initial=-FAR))[row]
+        first, number = numbered_rows([which, later, *nodes[row].T])
+        classes = []
+        for each in first.tolist():
+            by = always_admitted(groups[which[each]])
+            made = ClassRow("match", 0, nodes[row[each]].tolist(), (), by, later=int(later[each]) or None)
+            classes.append(out.add_class([made]))
+        out.add_combinations(rows.docs[row], np.array(classes, dtype=np.int32)[number])
+        return self._published_of(rows, nodes, row, later, groups, which)
+
+    def publish(self, out: ResultColumns, matches: list[tuple[int, StoredMatch]]) -> None:
+        """Write the results, and tell the publisher of matches with their places."""
         out.write()
         step("batch.stepped")
         self.counts.update(out.counts)
@@ -157,7 +175,8 @@ class Teller:
                 StoredMatch(members, selected, (), whose, None, int(later[at]), self.batch.span.batch),
             )
 
-    def _results(self) -> ResultColumns:
+    def results(self) -> ResultColumns:
+        """Return what takes more results."""
         self.told += 1
         folder = self.batch.home.root / self.batch.results / f"steps-{self.told}"
         return ResultColumns(origin_of(self.batch.span.batch, STEPS_LEVEL, self.told), folder)
@@ -166,37 +185,51 @@ class Teller:
 
     def _make(self, decided: Sequence[Decided]) -> None:
         """Make documents of rows that tell what FOLDs keep, and matches of these."""
+        found: dict[str, tuple[Made, set[int]]] = {}
+        for one in decided:
+            for id_, (made, whose) in self.made(one).items():
+                known, numbers = found.get(id_, (made, set()))
+                found[id_] = min(known, made, key=lambda each: each.place), numbers | whose
+        self.write_documents([(made, tuple(sorted(whose))) for made, whose in found.values()])
+
+    def write_documents(
+        self, found: Sequence[tuple[Made, _Groups]], known: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
+        """Write documents and their matches; ``known`` are numbers of documents that are there, by their ids."""
+        if found:
+            assert self.batch.publisher is not None
+            self.counts.update(write_made(self.batch.publisher, self.results(), found, known))
+            step("batch.stepped")
+
+    def made(self, one: Decided) -> dict[str, tuple[Made, set[int]]]:
+        """Return the documents of rows by their ids, with what stands for the queries that have each."""
         publisher = self.batch.publisher
         assert publisher is not None
-        kept: dict[str, Made] = {}
-        whose: dict[str, set[int]] = {}
-        for one in decided:
-            readers, kinds, which = self._having(one)
-            numbers = [readers.number[having] for having, _ in kinds]
-            gids = [readers.gid[having] for having, _ in kinds]
-            rows = [at for at, kind in enumerate(which.tolist()) if len(numbers[kind])]
-            nodes = answer_nodes(one.definition, one.layout, one.rows)
-            for at, document, when in self._documents(one, rows):
-                mine, place, ts = which[at], int(one.rows.place[at]), int(one.rows.ts[at])
-                docs = tuple(one.rows.docs[at].tolist())
-                if isinstance(document, XsclError):
-                    names = {each.number: each.name for gid in set(gids[mine].tolist()) for each in self.readers[gid]}
-                    told = sorted(numbers[mine].tolist())
-                    publisher.rejected += [
-                        refused_document(names[number], ANSWERS, repr(docs), ts, document) for number in told
-                    ]
-                    continue
-                meant = repr(docs), repr(tuple(nodes[at].tolist())), document
-                ids = {gid: digest_text(one.keys[gid], *meant) for gid in set(gids[mine].tolist())}
-                for id_ in ids.values():
-                    made = Made(ANSWERS, id_, place, ts, when, document, int(one.rows.start[at]))
-                    kept[id_] = min(kept.get(id_, made), made, key=lambda each: each.place)
-                for gid, number in zip(gids[mine].tolist(), numbers[mine].tolist(), strict=True):
-                    whose.setdefault(ids[gid], set()).add(-number)
-        if kept:
-            found = [(made, tuple(sorted(whose[id_]))) for id_, made in kept.items()]
-            self.counts.update(write_made(publisher, self._results(), found))
-            step("batch.stepped")
+        found: dict[str, tuple[Made, set[int]]] = {}
+        readers, kinds, which = self.having(one)
+        numbers = [readers.number[having] for having, _ in kinds]
+        gids = [readers.gid[having] for having, _ in kinds]
+        rows = [at for at, kind in enumerate(which.tolist()) if len(numbers[kind])]
+        nodes = answer_nodes(one.definition, one.layout, one.rows)
+        for at, document, when in self._documents(one, rows):
+            mine, place, ts = which[at], int(one.rows.place[at]), int(one.rows.ts[at])
+            docs = tuple(one.rows.docs[at].tolist())
+            if isinstance(document, XsclError):
+                names = {each.number: each.name for gid in set(gids[mine].tolist()) for each in self.readers[gid]}
+                told = sorted(numbers[mine].tolist())
+                publisher.rejected += [
+                    refused_document(names[number], ANSWERS, repr(docs), ts, document) for number in told
+                ]
+                continue
+            meant = repr(docs), repr(tuple(nodes[at].tolist())), document
+            ids = {gid: digest_text(one.keys[gid], *meant) for gid in set(gids[mine].tolist())}
+            for id_ in ids.values():
+                made = Made(ANSWERS, id_, place, ts, when, document, int(one.rows.start[at]))
+                known, whose = found.get(id_, (made, set()))
+                found[id_] = min(known, made, key=lambda each: each.place), whose
+            for gid, number in zip(gids[mine].tolist(), numbers[mine].tolist(), strict=True):
+                found[ids[gid]][1].add(-number)
+        return found
 
     def _documents(self, one: Decided, rows: Sequence[int]) -> Iterator[tuple[int, str | XsclError, int]]:
         """Yield rows with their documents, and when their events came."""
@@ -208,7 +241,7 @@ class Teller:
             yield at, document, max(known.get(doc, 0) for doc in of)
 
 
-def _groups(readers: _Readers, having: Bools, plain: Bools) -> _Groups:
+def groups_having(readers: Readers, having: Bools, plain: Bools) -> _Groups:
     """Return who has rows: a group stands for all its queries that see the members, or these are named."""
     alone = np.isin(readers.gid, readers.gid[having != plain])
     groups = np.unique(readers.gid[having & ~alone]).tolist()
@@ -216,7 +249,7 @@ def _groups(readers: _Readers, having: Bools, plain: Bools) -> _Groups:
 
 
 def _once(
-    rows: Rows, nodes: Int64s, groups: list[_Groups], which: Int64s, readers: _Readers
+    rows: Rows, nodes: Int64s, groups: list[_Groups], which: Int64s, readers: Readers
 ) -> tuple[Int64s, list[_Groups], Int64s]:
     """Return each match once, in order: its row, who may have it, and which of these do.
 
@@ -234,7 +267,7 @@ def _once(
     return there[first], groups, kinds[first]
 
 
-def _united(groups: Sequence[_Groups], kinds: Int64s, same: Int64s, readers: _Readers) -> tuple[list[_Groups], Int64s]:
+def _united(groups: Sequence[_Groups], kinds: Int64s, same: Int64s, readers: Readers) -> tuple[list[_Groups], Int64s]:
     """Return who has any of the rows that are the same match."""
     every, found = list(groups), kinds.copy()
     gid_of = dict(zip(readers.number.tolist(), readers.gid.tolist(), strict=True))

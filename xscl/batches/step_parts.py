@@ -1,9 +1,10 @@
-"""Matches of parts that a batch has found, as rows of the steps over them, with the queries that have each."""
+"""Matches of parts that batches have found, as rows of the steps over them, with the queries that have each."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,16 +12,19 @@ import pyarrow as pa
 from xscl.batches.aggregate_rows import Found, in_order, members_of, rows_of
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import groups_of, of_meanings
+from xscl.batches.edited import paths_since
 from xscl.batches.step_matches import part_rows
 from xscl.batches.step_rows import Layout, Rows, joined_rows
+from xscl.catalog.late import replayed_among
 from xscl.language.step_terms import StepsDefinition
+from xscl.store.home import Home
 from xscl.store.parquet import data_files
 from xscl.store.results import Results
 from xscl.templates.absence import Settled
 from xscl.templates.columns import Bools, Int64s, numbered_rows
 from xscl.templates.member_sets import MemberSets
 
-__all__ = ["PartMatches", "PartMembers"]
+__all__ = ["PartMatches", "PartMembers", "all_results", "with_replayed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,30 @@ class _Look:
         return found
 
 
+def with_replayed(home: Home, events: pa.Table, last: int) -> pa.Table:
+    """Return events by ``members_of``; those that were replayed at places up to ``last`` are not late."""
+    late, docids = events.column("late").to_numpy(), events.column("docid").to_numpy()
+    if not late.any():
+        return events
+    with home.catalog.read() as connection:
+        again = replayed_among(connection, docids[late].tolist(), last)
+    left = late & ~np.isin(docids, np.array(sorted(again), np.int64))
+    return events.set_column(events.schema.get_field_index("late"), "late", pa.array(left))
+
+
+def all_results(batch: Attempt) -> list[str]:
+    """Return the results of all batches before one."""
+    with batch.home.catalog.read() as connection:
+        return batch.home.results(paths_since(connection, 0))
+
+
 @dataclass
 class PartMatches:
-    """Matches of parts in one batch."""
+    """Matches of parts in one batch, or in all batches up to one."""
 
     batch: Attempt
+    whole: bool = False
+    """Whether those of earlier batches are among them, as far as their events are there."""
     known: set[int] = field(default_factory=set)
     """Parts that were looked for."""
     _looks: list[_Look] = field(default_factory=list)
@@ -73,8 +96,8 @@ class PartMatches:
         """Look for the matches of parts; ``blocks`` are those of their variables, ``published`` what a batch made."""
         blocks = {part: of for part, of in blocks.items() if part not in self.known}
         self.known.update(blocks)
-        folder = self.batch.home.root / self.batch.results
-        results = Results(data_files(folder) if folder.exists() else [])
+        home = self.batch.home
+        results = Results(self._files())
         meanings = results.meanings(blocks)
         if not meanings:
             return
@@ -82,15 +105,21 @@ class PartMatches:
         if not found:
             return
         wanted = [0] * any(map(len, blocks.values()))
-        events = members_of(self.batch.home, [Found(docs, nodes, wanted) for docs, nodes, _ in found], published)
-        late = events.column("docid").to_numpy()[events.column("late").to_numpy()]
-        in_time = [~np.isin(docs, late).any(axis=1) for docs, _, _ in found]
+        events = members_of(home, [Found(docs, nodes, wanted) for docs, nodes, _ in found], published)
+        events = with_replayed(home, events, self.batch.span.last)
+        known = events.column("docid").to_numpy()[~events.column("late").to_numpy()]
+        in_time = [np.isin(docs, known).all(axis=1) for docs, _, _ in found]
         kept = [
             (docs[good], nodes[good], meant[good]) for (docs, nodes, meant), good in zip(found, in_time, strict=True)
         ]
         meaning, group = groups_of(meanings)
         mine = np.isin(group, np.array(sorted(blocks), dtype=np.int64))
         self._looks.append(_Look(kept, meaning[mine], group[mine], events))
+
+    def _files(self) -> list[str | Path]:
+        folder = self.batch.home.root / self.batch.results
+        own: list[str | Path] = [*(data_files(folder) if folder.exists() else ())]
+        return [*all_results(self.batch), *own] if self.whole else own
 
     def some(self, groups: Collection[int]) -> bool:
         """Whether anything was found for some parts."""
@@ -109,8 +138,10 @@ class PartMatches:
         found = []
         for table, meant, look in self._of(members.groups, definition.parts[number].blocks):
             came = table.column("came").to_numpy()
-            # What comes behind the settled times is late, wherever batches are cut.
-            good = table.column("ts").to_numpy() >= np.minimum.reduce([each.at(came - 1) for each in settled])
+            # What comes behind the settled times is late, wherever batches are cut; of earlier batches it is marked so.
+            good = np.ones(len(came), dtype=np.bool_)
+            if not self.whole:
+                good = table.column("ts").to_numpy() >= np.minimum.reduce([each.at(came - 1) for each in settled])
             rows = part_rows(definition, layout, number, table.filter(pa.array(good)), look.events)
             rows.base = _bases(members, look, meant[good], rows.first)
             found.append(rows.take(rows.base >= 0))

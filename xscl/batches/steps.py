@@ -15,11 +15,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 
+from xscl.batches.absence_changes import Retraction, retraction_rows
 from xscl.batches.aggregate_answers import Frontier
 from xscl.batches.attempt import Attempt
 from xscl.batches.refusals import Rejection
@@ -28,9 +30,11 @@ from xscl.batches.step_answers import Decided, Teller
 from xscl.batches.step_files import KeptRows, KeptSteps, Member, read_steps, state_of, write_steps
 from xscl.batches.step_meeting import TooMany
 from xscl.batches.step_parts import PartMatches, PartMembers
+from xscl.batches.step_replay import Replay, before, moved_again
 from xscl.batches.step_rows import Layout, Rows, joined_rows, layout_of, of_members
 from xscl.batches.step_sharing import sharing_of
 from xscl.batches.step_tree import Tree
+from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import replace_state_files
 from xscl.catalog.steps import Stepped, read_stepped
 from xscl.catalog.windows import Reader
@@ -101,6 +105,11 @@ class Steps:
     """Places of the batch at which some times change."""
     _known: dict[tuple[tuple[str, ...], int], Frontier] = field(default_factory=dict)
     """Times up to which parts are settled, at these places, by channels and by the times before."""
+    retractions: tuple[dict[str, Any], ...] = ()
+    """Rows of table ``retractions``."""
+    _retracted: list[Retraction] = field(default_factory=list)
+    _replay: Replay | None = None
+    """Late events that the batch takes again."""
     _matches: PartMatches = field(init=False)
     _teller: Teller = field(init=False)
 
@@ -124,6 +133,8 @@ class Steps:
                 level = max((number for number, of in enumerate(levels, 1) if of & names), default=0)
                 self._steps[name] = _Step(name, shape, layout_of(shape), each.channels, level)
             self._steps[name].groups[each.gid] = _Group(each, numbers)
+        if span.replayed and self._steps:
+            self._replay = Replay(self.batch)
         self._kept, self._tables = read_steps(None if span.steps is None else self.batch.home.root / span.steps)
 
     def decide(self, level: int | None) -> None:
@@ -142,16 +153,32 @@ class Steps:
             for part, of in zip(group.of.parts, each.definition.parts, strict=True)
         }
         self._matches.find(blocks, self.batch.made)
+        if self._replay is not None:
+            self._replay.matches.find(blocks, self.batch.made)
         names = sorted({(name, None) for each in mine for of in each.channels for name in of})
         times = settled_times(self.batch.span, names, self.batch.made)
         every = [settled.places for settled in times.values()]
         self._places = np.unique(np.concatenate([[self.batch.span.first], *every]).astype(np.int64))
         self._known = {}
-        self._teller.tell([found for each in mine for found in self._decided(each, times)])
+        again = {each.name: since for each in mine if (since := self._since(each)) is not None}
+        self._teller.tell([found for each in mine if each.name not in again for found in self._decided(each, times)])
+        retracted: list[Retraction] = []
+        for each in (one for one in mine if one.name in again):
+            assert self._replay is not None
+            for found in self._decided(each, times):
+                retracted += self._replay.tell(self._teller, found, each.channels, again[each.name])
+        self._retracted += retracted
+        if self.batch.publisher is not None:
+            self.batch.publisher.take_back(retracted)
+
+    def _since(self, step: _Step) -> int | None:
+        """Return the least start of the rows of a step that replayed events may change; None: they change none."""
+        return None if self._replay is None else self._replay.since(step.definition, step.channels)
 
     def end(self) -> None:
         """Answer what is left, and write the rows that are kept, if these are others than before."""
         self.decide(None)
+        self.retractions = tuple(retraction_rows(self.batch.home, self.batch.span, self._retracted, self.batch.made))
         old, new = self._kept, self._new
         if not self._steps and not self._tables:
             return
@@ -197,7 +224,8 @@ class Steps:
             key = tuple(each.times.tobytes() for each in frontiers)
             sees = {reader.since for reader in self._readers[gid] if reader.until > self.batch.span.first}
             alike.setdefault(key, (frontiers, []))[1].extend((gid, since) for since in sees)
-        came = self._matches.some(step.parts)
+        since = self._since(step)
+        came = since is not None or self._matches.some(step.parts)
         if step.name not in self._tables and not came:
             return  # nothing is there, and nothing came
         self.changed |= came
@@ -219,18 +247,21 @@ class Steps:
         sharing, root = sharing_of(step.definition.root, [group.numbers for group in groups])
         layout = replace(step.layout, dimensions=len(sharing.dimension))
         since = np.array([place for _, place in members], dtype=np.int64)
-        new = []
+        new, start = [], self._since(step)
+        matches = self._matches if start is None or self._replay is None else self._replay.matches
         for number, times in enumerate(settled):
             of: dict[int, list[int]] = {}
             for member, group in enumerate(groups):
                 of.setdefault(group.of.parts[number], []).append(member)
             mine = PartMembers({part: np.array(each) for part, each in of.items()}, since, sharing.sets)
-            new.append(self._matches.rows(step.definition, layout, number, mine, times))
+            new.append(matches.rows(step.definition, layout, number, mine, times))
         known = self._kept.members.get(step.name, ())
         state = state_of(layout, self._tables.get(step.name), known, members, sharing.sets)
+        if start is not None:
+            state, new = before(state, start), [rows.take(rows.start >= start) for rows in new]
         tree = Tree(layout, root, frontiers, state, sharing, items=self._items)
         try:
-            rows = tree.move(new)
+            rows = tree.move(new) if start is None else joined_rows([*moved_again(tree, new)])
         except TooMany:
             half = len(members) // 2
             for some in (members[:half], members[half:]):
@@ -266,7 +297,8 @@ class Steps:
 
 def commit_steps(connection: sa.Connection, steps: Steps, now: int) -> None:
     """Name the rows that are kept, in the transaction of the batch; ``now`` is in microseconds since the epoch."""
+    add_retractions(connection, steps.retractions)
     if not steps.changed:
         return
-    before, after = steps.batch.span.steps, steps.after
-    replace_state_files(connection, [] if before is None else [before], [] if after is None else [after.row()], now)
+    old, after = steps.batch.span.steps, steps.after
+    replace_state_files(connection, [] if old is None else [old], [] if after is None else [after.row()], now)
