@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
+from command_line import exit_code
 from console_pages import browser_client, opened, page, text_of
 from waiting import wait_for
 
@@ -67,6 +68,25 @@ def test_pages_follow(client: httpx2.Client) -> None:
     assert "B5" in text_of(page(client, link))
     for path in ("/", "/queries/unmet"):
         assert len(page(client, path).xpath("//li[@data-match]")) == 1
+
+
+def test_a_match_says_that_it_was_taken_back(
+    client: httpx2.Client, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    *came, gone = log(client)
+    why = {"because": gone["because"], "by": gone["by"]}
+    [kept] = [line for line in came if line["match"] != gone["retract"]]
+    for line in came:
+        id_, wanted = line["match"], {"retracted": why} if line is not kept else {}
+        shown = client.get(f"/v1/matches/{id_}").json()
+        assert shown == {**{name: value for name, value in line.items() if name != "cursor"}, **wanted}
+        at = "match", "show", str(id_), "--url", str(client.base_url)
+        assert exit_code(monkeypatch, *at, "--json") == 0
+        assert json.loads(capsys.readouterr().out) == shown
+        assert exit_code(monkeypatch, *at) == 0
+        assert ("holds no longer: late, by B:B5" in capsys.readouterr().out) == (line is not kept)
+        told = text_of(page(client, f"/matches/{id_}").xpath("//main")[0])
+        assert ("This match was taken back (late), by B B5, and holds no longer." in told) == (line is not kept)
 
 
 def test_queries_show_what_must_not_be_there(client: httpx2.Client) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar, overload
@@ -20,7 +20,7 @@ from xscl.base.errors import CatalogError, EngineError
 from xscl.base.notebook import table_html
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.system_errors import named_file_faults
-from xscl.base.types import Match, MatchSource, format_time, time_bound, with_fields
+from xscl.base.types import Match, MatchSource, Retraction, format_time, time_bound, with_fields
 from xscl.base.values import digest_text
 from xscl.batches.match_documents import Shown, Wanted, match_outputs, shown_of
 from xscl.catalog.batches import newest_batch
@@ -299,28 +299,35 @@ def with_other_documents(matches: Iterable[Match]) -> Iterator[Match]:
 
 
 def find_match(home: Home, match: str) -> Match:
-    """Find the match whose id is, or begins with, ``match``.
+    """Find the match whose id is, or begins with, ``match``; one that was taken back has the reason.
 
     Raises:
         CatalogError: there is none, or more than one.
     """
+    found: dict[str, FoundMatch] = {}
     with named_file_faults(home.root):
-        reader = MatchReader(home, None, Times())
-        found = [item for item in reader.by_time(all_ever=True) if item.id.startswith(match)]
+        for item in MatchReader(home, None, Times()).by_time(all_ever=True):
+            # One that was taken back may have been found again.
+            if item.id.startswith(match) and (item.id not in found or item.retracted is None):
+                found[item.id] = item
     if len(found) != 1 or not match:
-        some = ", ".join(item.id[:12] for item in found[:5])
+        some = ", ".join(id_[:12] for id_ in islice(found, 5))
         what = f"{len(found)} matches begin with {match!r}: {some} …" if found else f"there is no match {match!r}"
         raise CatalogError("XSCL_MATCH_NOT_FOUND", what, hint="list them with 'xscl match list' or engine.matches()")
-    return next(built_matches(home, iter(found)))
+    (one,) = found.values()
+    return replace(next(built_matches(home, iter([one._replace(retracted=None)]))), retracted=one.retracted)
 
 
 def match_json(match: Match, *, cursor: bool = False) -> dict[str, object]:
-    """Give a match as the JSON object that listings print; if wanted, with the cursor behind it."""
+    """Give a match as the JSON object that listings print; if wanted, with the cursor behind it.
+
+    What the order of commits takes back is an object of its own kind; a match with documents says itself that it holds
+    no longer.
+    """
     behind = {"cursor": match.cursor} if cursor else {}
-    if match.retracted is not None:
-        by = match.retracted.by
-        told = {} if by is None else {"by": {"channel": by[0], "id": by[1]}}
-        return {"retract": match.id, "query": match.query, "because": match.retracted.because, **told, **behind}
+    why = None if match.retracted is None else _reason_json(match.retracted)
+    if why is not None and match.source is None:
+        return {"retract": match.id, "query": match.query, **why, **behind}
     return {
         "match": match.id,
         "query": match.query,
@@ -330,8 +337,14 @@ def match_json(match: Match, *, cursor: bool = False) -> dict[str, object]:
         "values": dict(match.values),
         "document": match.document,
         **({} if match.replaces is None else {"replaces": match.replaces}),
+        **({} if why is None else {"retracted": why}),
         **behind,
     }
+
+
+def _reason_json(why: Retraction) -> dict[str, object]:
+    by = {} if why.by is None else {"by": {"channel": why.by[0], "id": why.by[1]}}
+    return {"because": why.because, **by}
 
 
 def built_matches(home: Home, found: Iterator[FoundMatch]) -> Iterator[Match]:

@@ -76,7 +76,7 @@ class Committed:
     @classmethod
     def now(cls, home: Home, first: int = 0) -> Self:
         """Read the facts of the batches from ``first`` on."""
-        with home.catalog.snapshot() as connection:
+        with home.catalog.read() as connection:
             last = connection.scalar(sa.select(sa.func.max(BATCHES.c.batch))) or 0
             wanted = BATCHES.c.matches > 0, BATCHES.c.batch >= first, BATCHES.c.result_path.is_not(None)
             statement = sa.select(BATCHES.c.batch, BATCHES.c.result_path).where(*wanted).order_by(BATCHES.c.batch)
@@ -110,7 +110,7 @@ class FoundMatch(NamedTuple):
     match: StoredMatch
     members: tuple[Member, ...]
     retracted: Retraction | None = None
-    """Reason for which it no longer holds, where the order of commits has that."""
+    """Reason for which it no longer holds."""
 
     @property
     def cursor(self) -> Cursor:
@@ -157,7 +157,8 @@ class MatchReader:
             rows = order[first:last]
             chosen = zip(part_of[rows].tolist(), rows.tolist(), strict=True)
             several = self._found(everything, [(self.committed.parts[number], row) for number, row in chosen])
-            several = several if all_ever else [item for item in several if self._holds(item)]
+            several = [item._replace(retracted=self._retraction(item)) for item in several]
+            several = several if all_ever else [item for item in several if item.retracted is None]
             several.sort(key=lambda item: (item.ts, item.query.name, item.id, item.match.batch))
             # A query that starts with what is held, was dropped and is registered again has some matches again.
             owner: dict[str, int] = {}
@@ -209,19 +210,20 @@ class MatchReader:
                             self._retracted.setdefault((row.docids, row.nodes), []).append(row)
         return self._retracted
 
-    def _holds(self, item: FoundMatch) -> bool:
-        """Tell whether no later batch has taken a match back."""
-        return not any(
-            row.batch > item.match.batch and row.gid in item.query.groups and row.place < item.query.docid_until
-            for row in self._retractions().get((item.match.docids, item.match.nodes), ())
-        )
+    def _retraction(self, item: FoundMatch) -> Retraction | None:
+        """Return why a later batch has taken a match back; None: none has."""
+        for row in self._retractions().get((item.match.docids, item.match.nodes), ()):
+            later = row.batch > item.match.batch
+            if later and row.gid in item.query.groups and row.place < item.query.docid_until:
+                return _reason(row)
+        return None
 
     def _taken_back(self, row: Retracted) -> Iterator[FoundMatch]:
         """Give a match that was taken back once for each query that had it."""
         match = StoredMatch(row.docids, row.nodes, (), frozenset((row.gid,)), row.exchange, row.later, row.batch)
         if self.asked is None:
             self._read_subscribers([match])
-        why = Retraction(row.because, None if row.channel is None or row.id is None else (row.channel, row.id))
+        why = _reason(row)
         for item in self._seen(match, members_of(self._home, set(row.docids))):
             times = [member.event.ts for member in item.members]
             in_time = self._times.admit(np.array([min(times)]), np.array([item.ts]))[0]
@@ -345,6 +347,10 @@ def members_of(home: Home, docids: set[int]) -> dict[int, Member]:
     """Read the members of matches by their numbers, without members that are gone."""
     rows = events_of(home, docids, ["docid", "channel", "id", "ts", "version"]).to_pylist()
     return {row["docid"]: Member(MatchEvent(row["channel"], row["id"], row["ts"]), row["version"]) for row in rows}
+
+
+def _reason(row: Retracted) -> Retraction:
+    return Retraction(row.because, None if row.channel is None or row.id is None else (row.channel, row.id))
 
 
 def _cuts(beginnings: Int64s) -> Iterator[tuple[int, int | None]]:

@@ -144,9 +144,9 @@ class Match:
     cursor: str = ""
     """The place right behind it in the order of commits."""
     source: MatchSource | None = field(default=None, repr=False, compare=False)
-    """The members' documents; None of a match that was not listed."""
+    """The members' documents; None of a match that was not listed, or that the order of commits takes back."""
     retracted: Retraction | None = None
-    """Reason for which, in the order of commits, the match of this id holds no longer; None: it holds from here on."""
+    """Reason for which the match of this id holds no longer; None: it holds, in the order of commits from here on."""
 
 
 @dataclass(frozen=True, slots=True)

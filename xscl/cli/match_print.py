@@ -17,7 +17,7 @@ from xscl.cli.printing import Format, print_rows
 if TYPE_CHECKING:
     from xscl.base.types import Match
 
-__all__ = ["MatchFormat", "MatchPrinting", "print_matches"]
+__all__ = ["MatchFormat", "MatchPrinting", "print_matches", "why_no_longer"]
 
 
 class MatchFormat(StrEnum):
@@ -90,7 +90,7 @@ def _card(match: Match, first: bool) -> None:
         show("")
     show(f"{match.query}  {format_time(match.ts)}  {match.id[:12]}", style="bold")
     if match.retracted is not None:
-        show(f"    holds no longer: {_why(match)}")
+        show(f"    holds no longer: {why_no_longer(match)}")
         return
     for line in member_lines(match):
         show(f"  {line}")
@@ -102,7 +102,7 @@ def _card(match: Match, first: bool) -> None:
         show(f"    replaces {match.replaces[:12]}")
 
 
-def _why(match: Match) -> str:
+def why_no_longer(match: Match) -> str:
     """Say why a match was taken back."""
     assert match.retracted is not None
     by = match.retracted.by
@@ -123,5 +123,7 @@ def _short(match: Match) -> dict[str, object]:
         "query": match.query,
         "ts": format_time(match.ts),
         "events": "  ".join(f"{event.channel}:{event.id}" for event in match.events),
-        "values": "  ".join(map(cut, value_lines(match))) if match.retracted is None else f"no more: {_why(match)}",
+        "values": "  ".join(map(cut, value_lines(match)))
+        if match.retracted is None
+        else f"no more: {why_no_longer(match)}",
     }

@@ -14,7 +14,7 @@ from xscl.base.atomic_files import check_place, written_whole
 from xscl.base.errors import EngineError, SourceError
 from xscl.base.terminal import give, show
 from xscl.cli.commands import command
-from xscl.cli.match_print import MatchFormat, MatchPrinting, print_matches
+from xscl.cli.match_print import MatchFormat, MatchPrinting, print_matches, why_no_longer
 from xscl.cli.options import JsonOption, Printing, ServedOptions, held_by_databases, one_line, say, time_given
 from xscl.cli.printing import Format, print_rows
 
@@ -175,7 +175,7 @@ def match_count(
 
 @command(match_app, "show")
 def match_show(match: str, json: JsonOption = False, *, at: ServedOptions) -> None:
-    """Show one match with its output document; the first characters of its id suffice.
+    """Show one match with its output document, also one that was taken back; the first characters of its id suffice.
 
     Example: xscl match show 9f2c
     """
@@ -202,6 +202,8 @@ def match_show(match: str, json: JsonOption = False, *, at: ServedOptions) -> No
         show(f"value  {name} = {one_line(value)}")
     if found.replaces is not None:
         show(f"replaces  {found.replaces}")
+    if found.retracted is not None:
+        show(f"holds no longer: {why_no_longer(found)}")
     show("")
     give(found.document)
 

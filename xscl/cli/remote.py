@@ -173,10 +173,8 @@ def match_of(line: Mapping[str, Any]) -> Match:
     times = zip(line["events"], line["times_us"], strict=True)
     events = tuple(MatchEvent(event["channel"], event["id"], ts) for event, ts in times)
     if "retract" in line:
-        by = line.get("by")
-        why = Retraction(line["because"], None if by is None else (by["channel"], by["id"]))
-        cursor = line["cursor"]
-        return Match(line["retract"], line["query"], line["ts_us"], events, {}, {}, "", cursor=cursor, retracted=why)
+        told = {"cursor": line["cursor"], "retracted": _reason(line)}
+        return Match(line["retract"], line["query"], line["ts_us"], events, {}, {}, "", **told)
     return Match(
         line["match"],
         line["query"],
@@ -188,7 +186,13 @@ def match_of(line: Mapping[str, Any]) -> Match:
         line.get("replaces"),
         line["cursor"],
         MatchSource(tuple(source["documents"]), tuple(source["results"]), source["selected"]),
+        None if "retracted" not in line else _reason(line["retracted"]),
     )
+
+
+def _reason(told: Mapping[str, Any]) -> Retraction:
+    by = told.get("by")
+    return Retraction(told["because"], None if by is None else (by["channel"], by["id"]))
 
 
 # -- channels --------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ def match_lines(found: Iterable[Match]) -> Iterator[str]:
         source = match.source
         told = None if source is None else _told(source)
         line = {**match_json(match, cursor=True), "ts_us": match.ts, "source": told}
-        if match.retracted is not None:
+        if source is None and match.retracted is not None:
             line["events"] = [{"channel": event.channel, "id": event.id} for event in match.events]
         line["times_us"] = [event.ts for event in match.events]
         yield json.dumps(line, ensure_ascii=False) + "\n"

@@ -109,7 +109,7 @@ def one_match(
     service: Running,
     holder: Reader,
 ) -> dict[str, Any]:
-    """Show a match by its id, or by the beginning of its id."""
+    """Show a match by its id, or by the beginning of its id; ``retracted`` says why one holds no longer."""
     return match_json(find_match(service.home, match))
 
 
