@@ -46,8 +46,14 @@ class Running:
 
     def settled(self) -> None:
         """Wait until everything that was taken is processed."""
+
+        def is_done() -> bool:
+            stats = client.get("/v1/stats").json()
+            assert stats["running"], stats["problem"]
+            return not stats["lag"]
+
         with self.client("read") as client:
-            wait_for(lambda: not client.get("/v1/stats").json()["lag"])
+            wait_for(is_done)
 
 
 @contextmanager

@@ -108,7 +108,7 @@ def query_once(
     registry = Registry(home.catalog, ChannelNames(home.root), ends=True)
     info, compiled, notes = registry.unregistered(text, name=name)
     least = info.ts_from if since is None else since
-    with home.catalog.snapshot() as connection:
+    with home.catalog.read() as connection:
         place = next_place(connection)
         refuse_counted(compiled, partial(is_published, connection))
         # A question finds what is there when it is asked.

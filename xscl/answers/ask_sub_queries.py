@@ -57,7 +57,7 @@ def answered_apart(
         events: the events.
     """
     wanted = {*channels_of(parse_query(info.said))}
-    with home.catalog.snapshot() as connection:
+    with home.catalog.read() as connection:
         channels, streams = read_channels(connection), read_streams(connection)
         memberships = stored_memberships(connection)
     named = {resolve_stream(streams, name)[0] for name in wanted} & channels.keys()

@@ -88,7 +88,7 @@ class ChannelSource(HomeSource):
         Raises:
             CatalogError: ``XSCL_UNKNOWN_CHANNEL``.
         """
-        with home.catalog.snapshot() as connection:
+        with home.catalog.read() as connection:
             view = read_views(connection).get(self.channel)
             if view is None:
                 raise no_channel(connection, self.channel, "list them with 'xscl channel list'")
@@ -131,7 +131,7 @@ class _Reader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Return the files that may have events of the channel and of the times."""
         with self._source.home() as home:
-            with home.catalog.snapshot() as connection:
+            with home.catalog.read() as connection:
                 parts = all_parts(connection, home, replace(self._source.times, channel=self._source.channel))
             return self._source.parts(home, parts, self._names)
 
@@ -158,7 +158,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         after = self._source.options.get("after", "start").strip()
         if after == "now":
-            with self._source.home() as home, home.catalog.snapshot() as connection:
+            with self._source.home() as home, home.catalog.read() as connection:
                 processed, taken_in = read_last_places(connection)
             return replace(Offset.at(processed), place=taken_in).json()
         if after != "start" and not after.isdecimal():

@@ -38,7 +38,7 @@ def consistency_rows(home: Home) -> Iterator[dict[str, object]]:
     ``late_for`` events that it did not see because they came too late.  ``waiting`` are bindings of its group that are
     not answered yet, and ``correctable`` answered ones that events may still forbid.
     """
-    with home.catalog.snapshot() as connection:
+    with home.catalog.read() as connection:
         queries = connection.execute(_LISTED).all()
         channels = read_channels(connection)
         waiting, correctable = pending_bindings(home, connection)

@@ -94,7 +94,7 @@ def add_files(home: Home, name: str, query: str, folder: Path, *, after: str | N
 
 def delivery_rows(home: Home) -> list[dict[str, object]]:
     """List deliveries by name; passwords and tokens in their addresses are hidden."""
-    with home.catalog.snapshot() as connection:
+    with home.catalog.read() as connection:
         found, dead = list_deliveries(connection), count_dead_letters(connection)
     return [_row(delivery, *dead.get(delivery.name, (0, 0))) for delivery in found]
 
@@ -106,7 +106,7 @@ def delivery_lags(home: Home, place: Callable[[Delivery], str]) -> dict[str, Lag
         home: where they are.
         place: gives the cursor up to which a delivery has looked.
     """
-    with home.catalog.snapshot() as connection:
+    with home.catalog.read() as connection:
         return {
             delivery.name: Lag(*batches_with_matches(connection, parse_cursor(place(delivery)).batch))
             for delivery in list_deliveries(connection)

@@ -321,8 +321,8 @@ def find_match(home: Home, match: str) -> Match:
 def match_json(match: Match, *, cursor: bool = False) -> dict[str, object]:
     """Give a match as the JSON object that listings print; if wanted, with the cursor behind it.
 
-    What the order of commits takes back is an object of its own kind; a match with documents says itself that it holds
-    no longer.
+    A match that the order of commits takes back has an object of its own kind.  A match with documents says itself that
+    it holds no longer.
     """
     behind = {"cursor": match.cursor} if cursor else {}
     why = None if match.retracted is None else _reason_json(match.retracted)

@@ -40,7 +40,7 @@ _OF_STATE = frozenset(["r_bin", "r_doc"])
 @contextmanager
 def home_relations(home: Home) -> Iterator[HomeRelations]:
     """Open the relations of a home as of one moment; frames that are made meanwhile show that moment."""
-    with home.catalog.snapshot() as connection:
+    with home.catalog.read() as connection:
         views = read_views(connection)
         names = ChannelNames.of(views)
         yield HomeRelations(home, connection, template_relations(read_templates(connection)), views, names)

@@ -99,7 +99,7 @@ def step_facts(catalog: Catalog, name: str) -> dict[str, object]:
     Raises:
         CatalogError: there is none of that id.
     """
-    with catalog.snapshot() as connection:
+    with catalog.read() as connection:
         step = _read(connection, name)
     relations = relations_of(name, step.shown)
     return {
@@ -126,7 +126,7 @@ def step_text(catalog: Catalog, name: str) -> str:
     Raises:
         CatalogError: there is none of that id.
     """
-    with catalog.snapshot() as connection:
+    with catalog.read() as connection:
         step = _read(connection, name)
     more = len(step.queries) - _NAMED
     examples = ", ".join(sorted(step.queries)[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
@@ -147,7 +147,7 @@ def step_sql_text(catalog: Catalog, name: str, query: str | None) -> str:
     Raises:
         CatalogError: there is no step of that id, no such query, or it has another step.
     """
-    with catalog.snapshot() as connection:
+    with catalog.read() as connection:
         step = _read(connection, name)
         numbers: Sequence[Fraction] | None = None
         if query is not None:

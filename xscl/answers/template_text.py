@@ -88,7 +88,7 @@ def template_sql_text(catalog: Catalog, name: str, query: str | None, dialect: D
     """
     if is_step(name):
         return step_sql_text(catalog, name, query)
-    with catalog.snapshot() as connection:
+    with catalog.read() as connection:
         template = read_template(connection, name)
         if query is None:
             return statement_text(cq_statement(template, rows=counts_rows(connection, template)), dialect)

@@ -40,8 +40,8 @@ FAULTS = PASSES | {
     "XSCL_WORKER",
 }
 """Conditions that no document and no query can be blamed for."""
-_BATCHES = 5
-"""So often a batch is tried that fails for a reason nobody here knows."""
+_UNKNOWN, _TRIES = ("XSCL_BATCH", "XSCL_INTERNAL"), 5
+"""Conditions of batches that fail for a reason nobody here knows, and how often such a batch is tried."""
 _AGAIN = "nothing was lost or done by halves; 'xscl run' goes on when it is run again"
 
 
@@ -278,7 +278,7 @@ class Patience:
         if not isinstance(error, XsclError) or error.condition not in self._passes:
             return None
         self._failed += 1
-        if error.condition == "XSCL_BATCH" and self._failed >= _BATCHES:
+        if error.condition in _UNKNOWN and self._failed >= _TRIES:
             return None
         if error.condition != self._told:
             self._told = error.condition

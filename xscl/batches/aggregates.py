@@ -79,7 +79,7 @@ class Windows:
         if not span.absences:
             return
         memory, levels = self.batch.driver.windows, () if span.publishing is None else span.publishing.levels
-        with self.batch.home.catalog.snapshot() as connection:
+        with self.batch.home.catalog.read() as connection:
             self._parts, self._readers = memory.asked(connection, span.first, span.last, levels)
         self._kept = memory.rows(None if span.windows is None else self.batch.home.root / span.windows)
 

@@ -32,7 +32,7 @@ def back_fill(batch: Attempt) -> None:
     place = span.waiting[0].docid_from
     starts = [info.ts_from for info in span.waiting]
     least = None if None in starts else min(time for time in starts if time is not None)
-    with home.catalog.snapshot() as connection:
+    with home.catalog.read() as connection:
         texts = group_texts(connection, {info.gid: info.history for info in span.waiting if info.history is not None})
         events = held_events(connection, place, least)
     chosen = Chosen(texts, {text.number: (0, place, 0) for text in texts})

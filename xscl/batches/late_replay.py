@@ -45,7 +45,7 @@ def replay(batch: Attempt, plan: Plan) -> None:
         for gid, live in plan.program.groups.items()
         if len(live.channels) > 1 and not channels.keys().isdisjoint(live.channels)
     }
-    with home.catalog.snapshot() as connection:
+    with home.catalog.read() as connection:
         chosen = Chosen(group_texts(connection, {gid: gid for gid in concerned}), concerned)
         first, last = min(span.replayed), max(span.replayed)
         paths = home.paths(files_between(connection, first, last))

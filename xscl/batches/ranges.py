@@ -138,7 +138,7 @@ def _next_batch(
 ) -> BatchRange | None | list[tuple[str, int]]:
     """Read the next batch, or the heartbeats that are due."""
     started = time.perf_counter()
-    with home.catalog.snapshot() as connection:
+    with home.catalog.read() as connection:
         if beats and (due := due_walls(home, connection)):
             return due
         found = next_range(connection, batch_docs)

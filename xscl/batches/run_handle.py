@@ -8,13 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
-from xscl.base.errors import XsclError
+from xscl.base.errors import EngineError, XsclError
 from xscl.base.locks import RunLock
 from xscl.base.notebook import facts_html
-from xscl.base.system_errors import Patience
+from xscl.base.system_errors import PASSES, Patience
 from xscl.batches.report import BatchReport
 
 __all__ = ["Pauses", "RunHandle", "Work"]
+
+_UNFORESEEN = "XSCL_INTERNAL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Work:
     """Is called with the report of each batch."""
     failed: Callable[[BaseException], None] = lambda error: None
     """Is called with the error that ends the loop."""
+    warns: Callable[[str], None] = lambda text: None
+    """Is called with a message when a failure may pass, and when it has passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class RunHandle:
     """A loop that processes batches in a thread of its own, and holds the home's lock until it ends.
 
     A failure that passes by itself (``system_errors.PASSES``) does not end the loop; ``lastProblem`` has the failure.
+    One that nobody foresaw may pass, too: it is ``XSCL_INTERNAL``, caused by the error itself, and tried again.
     """
 
     def __init__(self, work: Work, pauses: Pauses, lock: RunLock, name: str) -> None:
@@ -137,7 +142,7 @@ class RunHandle:
         self._work.then(report)
 
     def _loop(self) -> None:
-        patience = Patience()
+        patience = Patience(self._work.warns, passes=PASSES | {_UNFORESEEN})
         try:
             while not self._stopping.is_set():
                 began = time.monotonic()
@@ -148,11 +153,12 @@ class RunHandle:
                     self._problem = None
                     patience.went_well()
                     pause = self._pauses.every_s - (time.monotonic() - began)
-                except XsclError as error:
-                    pause_s = patience.wait_s(error)
+                except Exception as error:
+                    named = _named(error)
+                    pause_s = patience.wait_s(named)
                     if pause_s is None:
-                        raise
-                    self._problem, pause, is_done = error, pause_s, True
+                        raise named from named.__cause__
+                    self._problem, pause, is_done = named, pause_s, True
                 if is_done and not self._stopping.is_set():
                     self._call.wait(max(0.0, pause))
                 self._stopping.wait(max(0.0, began + self._pauses.apart_s - time.monotonic()))
@@ -176,3 +182,14 @@ class RunHandle:
 
         self._work.run(stop, self._note)
         return not is_cut
+
+
+def _named(error: Exception) -> XsclError:
+    """Return an error of xscl, which is made of one that nobody foresaw."""
+    if isinstance(error, XsclError):
+        return error
+    named = EngineError(
+        _UNFORESEEN, f"batches failed: {error!r}", hint="nothing was done by halves; report it with its trace"
+    )
+    named.__cause__ = error
+    return named

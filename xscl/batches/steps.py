@@ -121,7 +121,7 @@ class Steps:
         span = self.batch.span
         if not span.absences:
             return
-        with self.batch.home.catalog.snapshot() as connection:
+        with self.batch.home.catalog.read() as connection:
             stepped, self._readers = read_stepped(connection, span.first, span.last)
         self._teller = Teller(self.batch, self._readers, self.counts)
         levels = () if span.publishing is None else span.publishing.levels

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import Table
@@ -50,9 +50,8 @@ def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) 
         # As text, an address has no password.
         shown = str(sa.make_url(url))
         address = sa.make_url(url)
-        file = Path(address.database or "") if address.get_backend_name() == "sqlite" else None
-        read_only = file is not None and is_read_only(file)
-        engine = sa.create_engine(url, creator=reader_of(file)) if file and read_only else sa.create_engine(url)
+        read_only = address.get_backend_name() == "sqlite" and is_read_only(Path(address.database or ""))
+        engine = sa.create_engine(url, **_pool(address, read_only=read_only))
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError, ValueError) as error:
         raise CatalogError(
             "XSCL_NO_CATALOG",
@@ -73,6 +72,16 @@ def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) 
             raise
         raise CatalogError("XSCL_NO_CATALOG", f"no catalogue at {shown}: {error.orig}", hint=hint) from error
     return catalog
+
+
+def _pool(address: sa.URL, *, read_only: bool) -> dict[str, Any]:
+    """Return options of the pool of connections to a database."""
+    if address.get_backend_name() != "sqlite":
+        return {"pool_timeout": _BUSY_TIMEOUT_MS / 1000}
+    if address.database in (None, "", ":memory:"):
+        return {}
+    # However many wait for the file's one lock, whoever only reads waits for nobody.
+    return {"max_overflow": -1, **({"creator": reader_of(Path(address.database))} if read_only else {})}
 
 
 def _make_ready(catalog: Catalog, create: bool, folder: Path | None) -> None:
@@ -208,6 +217,12 @@ class Catalog:
         try:
             with self.engine.connect() as connection:
                 yield connection
+        except sa.exc.TimeoutError as error:
+            raise CatalogError(
+                "XSCL_CATALOG_BUSY",
+                "all connections to the catalogue that this process may have are in use",
+                hint="too much is asked of it at once; try again",
+            ) from error
         except sa.exc.DBAPIError as error:
             named = catalog_fault(error, str(self.engine.url))
             if named is None:
@@ -236,13 +251,7 @@ class Catalog:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a connection for reading."""
-        with self._connected() as connection:
-            yield connection
-
-    @contextmanager
-    def snapshot(self) -> Iterator[Connection]:
-        """Open a connection whose statements all read the state committed at one moment."""
+        """Open a connection for reading; all its statements read what was committed at one moment."""
         with self._connected() as connection:
             if connection.dialect.name == "sqlite":
                 connection.exec_driver_sql("begin")

@@ -87,6 +87,7 @@ class Running(OpenedHome):
         name: str = "xscl-run",
         then: Callable[[BatchReport], None] = lambda report: None,
         failed: Callable[[BaseException], None] = lambda error: None,
+        warns: Callable[[str], None] = lambda text: None,
         apart_s: float = 0.0,
     ) -> RunHandle:
         """Process what comes in until stopped; a handle in the manner of pyspark's StreamingQuery.
@@ -97,6 +98,7 @@ class Running(OpenedHome):
             name: of the handle and its thread.
             then: is called in that thread with the report of each batch once that is committed.
             failed: is called in that thread with the error that ends it.
+            warns: is called in that thread with a message when a failure may pass, and when it has passed.
             apart_s: seconds between the beginnings of two batches at least; so under load a batch is worth its cost.
 
         Raises:
@@ -114,7 +116,7 @@ class Running(OpenedHome):
                 # Registrations are planned for as they come, and not when the next event waits for it.
                 self.warm()
 
-        return RunHandle(Work(self.warm, run, then, failed), Pauses(pause, apart_s), self._run_lock, name)
+        return RunHandle(Work(self.warm, run, then, failed, warns), Pauses(pause, apart_s), self._run_lock, name)
 
     def alone(self) -> AbstractContextManager[None]:
         """Keep others from running batches on this home, from entering the context until leaving it.

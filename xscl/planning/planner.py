@@ -216,7 +216,7 @@ class Planner:
         """
         catalog = self._catalog
         if connection is None:
-            with catalog.snapshot() as connection:
+            with catalog.read() as connection:
                 return self.plan(first, last, connection)
         channels = read_channels(connection)
         facts = all_facts(channels, read_streams(connection))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import traceback
 from collections import Counter, deque
 
 from xscl.answers.match_cursors import Cursor
@@ -95,7 +96,8 @@ class Service:
             every=self.settings.every,
             name="xscl-batches",
             then=self._processed,
-            failed=lambda error: tell(f"batches are not processed any more: {error}"),
+            failed=_tell_end,
+            warns=lambda text: tell(f"batches: {text}"),
             apart_s=self.settings.apart_s,
         )
         self.metrics.running.set_function(lambda: float(self.is_running))
@@ -216,3 +218,10 @@ class Service:
             self.metrics.polls.labels("answered").inc(report.feeds - len(report.problems))
             if report.events:
                 self.wake()
+
+
+def _tell_end(error: BaseException) -> None:
+    """Tell of the error that ends the batches, with its trace where nobody foresaw it."""
+    tell(f"batches are not processed any more: {error}")
+    if getattr(error, "condition", "XSCL_INTERNAL") == "XSCL_INTERNAL":
+        tell("".join(traceback.format_exception(error)).rstrip("\n"))

@@ -74,7 +74,7 @@ class EventPart:
 
 def last_offset(home: Home, channel: str, start: Offset = BEGIN) -> Offset:
     """Return the offset behind all events of a channel; parts of ``start`` stay where nothing came since."""
-    with home.catalog.snapshot() as connection:
+    with home.catalog.read() as connection:
         processed, taken_in = read_last_places(connection)
         files = _files(connection, home, Events(channel, first=start.place + 1, last=PUBLISHED - 1))
         place = taken_in if any(files) else start.place
@@ -86,7 +86,7 @@ def last_offset(home: Home, channel: str, start: Offset = BEGIN) -> Offset:
 
 def limited(home: Home, channel: str, start: Offset, end: Offset, most: int) -> Offset:
     """Return the offset behind the first events after ``start``, at most so many, up to ``end``."""
-    with home.catalog.snapshot() as connection:
+    with home.catalog.read() as connection:
         wanted = Events(channel, first=start.place + 1, last=min(end.place, PUBLISHED - 1))
         places = list(islice(_docids(_files(connection, home, wanted), wanted), most))
         place = places[-1] if len(places) == most else end.place
@@ -102,7 +102,7 @@ def limited(home: Home, channel: str, start: Offset, end: Offset, most: int) -> 
 
 def parts_between(home: Home, channel: str, start: Offset, end: Offset) -> list[EventPart]:
     """Return where the events between two offsets are."""
-    with home.catalog.snapshot() as connection:
+    with home.catalog.read() as connection:
         wanted = Events(channel, first=start.place + 1, last=min(end.place, PUBLISHED - 1))
         parts = [
             EventPart(path, groups, wanted.first, wanted.last) for path, groups in _files(connection, home, wanted)

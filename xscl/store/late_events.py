@@ -81,7 +81,7 @@ def late_lines(home: Home, choice: LateChoice) -> Iterator[dict[str, object]]:
     from xscl.store.event_files import events_of
     from xscl.store.event_lines import EventLines
 
-    with home.catalog.snapshot() as connection:
+    with home.catalog.read() as connection:
         lines = EventLines(home, read_channels(connection), read_streams(connection), stored_memberships(connection))
     rows = _read_pages(home.catalog, choice)
     while part := [row.docid for row in itertools.islice(rows, _PAGE)]:

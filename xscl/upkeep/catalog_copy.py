@@ -28,7 +28,7 @@ def copy_to_file(catalog: Catalog, path: Path) -> None:
 
     Files that went out of use are not named in it.  Tokens and deliveries, which have keys, are left out.
     """
-    with catalog.snapshot() as connection:
+    with catalog.read() as connection:
         if connection.dialect.name == "sqlite":
             source = connection.connection.driver_connection
             assert isinstance(source, sqlite3.Connection)
@@ -64,7 +64,7 @@ def file_catalog(path: Path) -> Iterator[Catalog]:
 def copy_to_catalog(source: Catalog, there: Connection) -> None:
     """Make the tables of a catalogue of this version in a database that has none, and fill them, in a transaction."""
     METADATA.create_all(there)
-    with source.snapshot() as here:
+    with source.read() as here:
         _copy(here, there)
     if there.dialect.name == "postgresql":
         # Sequences do not see numbers that are given.

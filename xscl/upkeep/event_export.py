@@ -62,7 +62,7 @@ class Replay:
 
 def export_events(home: Home, stream: BinaryIO) -> Replay:
     """Write what the home has taken in to a stream, as lines of an event file (NDJSON)."""
-    with home.catalog.snapshot() as connection:
+    with home.catalog.read() as connection:
         streams = read_streams(connection)
         others = {name: each for name, each in read_channels(connection).items() if name not in HOME_CHANNELS}
         writing = EventLines(home, others, streams, stored_memberships(connection))

@@ -40,7 +40,7 @@ def rebuild_state(home: Home, lost: Collection[str]) -> int:
         home: the home, whose lock the caller holds.
         lost: files of join state, as they are named, that are not read any more.
     """
-    with home.catalog.snapshot() as connection:
+    with home.catalog.read() as connection:
         last = home.catalog.ask(read_last_places)[0]
         batch = newest_batch(connection)
         finders = finders_of(connection)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import Connection
 
 import xscl
 from xscl.base.types import Event
 from xscl.catalog.catalog import Catalog
+from xscl.catalog.channels import read_channels
 from xscl.engine import Engine
+from xscl.store import watermarks
 from xscl.store.late_events import LateChoice, take_again
 
 QUERY = "S/a/k->x JOIN {x = y, 1 h} T/b/k->y"
@@ -78,3 +82,16 @@ def test_each_source_of_witnesses_finds_the_match_and_reads_little(
     assert opened <= most, opened
     found = [[event.id for event in match.events] for match in engine.matches() if match.query == "q"]
     assert ["s", "t"] in found
+
+
+def test_channels_that_come_meanwhile_fail_no_batch(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a batch reads together is of one moment, so a channel is new in all of it or in nothing."""
+    by_events(engine)
+    names = count()
+
+    def after_another(connection: Connection) -> object:
+        engine.ingest([Event(f"new{next(names)}", "e", 1, xml="<a/>")])
+        return read_channels(connection)
+
+    monkeypatch.setattr(watermarks, "read_channels", after_another)
+    assert sum(report.matches for report in engine.run_once(stop=lambda: next(names) > 20)) == 1

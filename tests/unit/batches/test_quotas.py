@@ -285,7 +285,7 @@ def test_planners_learn_of_suspensions_whoever_made_them(engine: Engine) -> None
         engine.ingest(document(next(numbers)) for _ in range(4))
         first = catalog.ask(read_last_places)[0] + 1
         fresh = Subscribers()
-        with catalog.snapshot() as connection:
+        with catalog.read() as connection:
             fresh.move(connection, first, first + 3)
             for each in known:
                 if chance.random() < 0.7:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -67,19 +66,60 @@ def test_a_call_ends_the_pause(tmp_path: Path) -> None:
     handle.stop()
 
 
-def test_the_error_that_ends_it_is_told(tmp_path: Path) -> None:
-    told: list[BaseException] = []
-    ended = threading.Event()
+class Tried:
+    """Batches that fail for a reason that nobody foresaw, as often as said."""
 
-    def failed(error: BaseException) -> None:
-        told.append(error)
-        ended.set()
+    def __init__(self, times: int) -> None:
+        self.left = times
+        self.handle: RunHandle | None = None
+        self.told: list[BaseException] = []
+        self.warned: list[str] = []
+
+    def run(self, stop: Stop, note: Note) -> None:
+        if self.left:
+            self.left -= 1
+            raise KeyError("c28")
+
+    def begin(self, folder: Path) -> RunHandle:
+        work = Work(lambda: None, self.run, failed=self.told.append, warns=self.warned.append)
+        self.handle = RunHandle(work, Pauses(60), RunLock(folder), "mine")
+        return self.handle
+
+    def wait(self, holds: Callable[[RunHandle], object]) -> None:
+        """Wait, and end each pause before the next try."""
+        handle = self.handle
+        assert handle is not None
+        wait_for(lambda: (handle.wake(), holds(handle))[1])
+
+
+def test_a_fault_that_nobody_foresaw_may_pass(tmp_path: Path) -> None:
+    tried = Tried(2)
+    handle = tried.begin(tmp_path)
+    wait_for(lambda: handle.lastProblem is not None)
+    problem = handle.lastProblem
+    assert problem is not None and problem.condition == "XSCL_INTERNAL" and "KeyError('c28')" in str(problem)
+    tried.wait(lambda handle: not tried.left and handle.lastProblem is None)
+    assert handle.isActive and not tried.told
+    assert [text.partition(":")[0] for text in tried.warned] == ["warning", "it goes on after 2 tries"]
+    handle.stop()
+
+
+def test_a_fault_that_stays_ends_it_and_is_told(tmp_path: Path) -> None:
+    tried = Tried(1_000)
+    handle = tried.begin(tmp_path)
+    tried.wait(lambda handle: not handle.isActive)
+    assert tried.left == 995
+    assert tried.told == [handle.exception()]
+    assert isinstance(tried.told[0].__cause__, KeyError)
+
+
+def test_what_is_no_fault_ends_it_at_once(tmp_path: Path) -> None:
+    told: list[BaseException] = []
 
     def warm() -> None:
-        raise ZeroDivisionError
+        raise KeyboardInterrupt
 
-    handle = RunHandle(Work(warm, lambda stop, note: None, failed=failed), Pauses(60), RunLock(tmp_path), "mine")
-    assert ended.wait(120)
+    handle = RunHandle(Work(warm, lambda stop, note: None, failed=told.append), Pauses(60), RunLock(tmp_path), "mine")
     wait_for(lambda: not handle.isActive)
     assert (told, handle.isWarm) == ([handle.exception()], False)
-    assert isinstance(handle.exception(), ZeroDivisionError)
+    assert isinstance(handle.exception(), KeyboardInterrupt)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from local_engine import compiled
+from waiting import wait_for
 
 from xscl.base.errors import CatalogError
 from xscl.catalog.catalog import Catalog, open_catalog
-from xscl.catalog.channels import read_channels
+from xscl.catalog.channels import put_channel, read_channels
 from xscl.catalog.groups import read_rt_rows, read_template, read_template_use, stored_rt
 from xscl.catalog.intake_order import read_last_places, take_places
 from xscl.catalog.queries import drop_query, read_queries, read_query
+from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import CHANNELS, HOME, METADATA, VARIABLES
 from xscl.language.forms import Prepared
 from xscl.language.query_rows import names_json
@@ -166,3 +169,32 @@ def test_homes(tmp_path: Path) -> None:
     home.catalog.close()
     assert open_home(tmp_path / "home").root == home.root
     assert {path.name for path in home.root.iterdir()} >= {"catalog.db", "events", "witness", "results", "programs"}
+
+
+def test_a_reader_reads_one_moment(catalog: Catalog) -> None:
+    with catalog.read() as connection:
+        before = read_channels(connection)
+        with catalog.begin() as other:
+            put_channel(other, ChannelInfo.new("S", "xml"))
+        assert read_channels(connection) == before == {}
+    assert [*catalog.ask(read_channels)] == ["S"]
+
+
+def test_many_who_wait_for_the_lock_keep_no_reader_waiting(catalog: Catalog) -> None:
+    def write() -> None:
+        with catalog.begin() as connection:
+            take_places(connection, 1, 0)
+
+    with ThreadPoolExecutor(20) as pool:
+        with catalog.begin():
+            waiting = [pool.submit(write) for _ in range(20)]
+            wait_for(lambda: catalog.engine.pool.checkedout() == 21)
+            assert catalog.ask(read_last_places) == (0, 0)
+        assert [each.result() for each in waiting] == [None] * 20
+    assert catalog.ask(read_last_places) == (0, 20)
+
+
+def test_too_many_at_once_are_told_so(catalog: Catalog) -> None:
+    catalog.engine.pool = sa.pool.QueuePool(catalog.engine.pool._creator, pool_size=1, max_overflow=0, timeout=0.01)
+    with catalog.read(), pytest.raises(CatalogError, match="XSCL_CATALOG_BUSY"):
+        catalog.ask(read_last_places)
