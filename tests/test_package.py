@@ -87,7 +87,7 @@ ALLOWED = {
         "xscl.bench.news_joins",
     },
     "matplotlib": {"xscl.bench.plot"},
-    "httpx2": {"xscl.intake.polling", "xscl.cli.client"},
+    "httpx2": {"xscl.intake.polling"},
     "fastapi": set(),
     "uvicorn": {"xscl.service.server"},
     "jinja2": {"xscl.service.console_pages"},

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx2
 import pytest
 from http_service import SAME, SETTINGS, Running, running
+from played_wire import PlayedWire, answered, in_pieces
 from typer.testing import CliRunner, Result
 
 from xscl.base.errors import EngineError
@@ -17,6 +17,7 @@ from xscl.cli.app import app
 from xscl.cli.client import Client
 from xscl.cli.printing import Format, print_rows
 from xscl.cli.remote import Answer, ask_sql
+from xscl.cli.wire import CallFailed
 
 TEMPLATE = "t2_09bc611bb4aa3c95"
 FEED = """<rss version="2.0"><channel><title>news</title><link>https://example.org/</link>
@@ -197,7 +198,7 @@ def test_refusals(service: Running, ask: CliRunner, monkeypatch: pytest.MonkeyPa
         (["match", "list", "unknown"], "XSCL_QUERY_NOT_FOUND"),
         (["match", "count", "same", "--by", "zz"], "XSCL_BAD_AGGREGATE"),
         (["query", "list", "--url", "http://127.0.0.1:9"], "XSCL_NO_ANSWER"),
-        (["query", "list", "--url", "nothing"], "XSCL_NO_ANSWER"),
+        (["query", "list", "--url", "nothing"], "XSCL_BAD_URL"),
         (["query", "run", "S//["], "XSCL_SYNTAX"),
         (["query", "run", "S//a", "--where", "spark"], "XSCL_NEEDS_HOME"),
         (["query", "test", "unknown", "-"], "XSCL_QUERY_NOT_FOUND"),
@@ -217,19 +218,13 @@ def test_refusals(service: Running, ask: CliRunner, monkeypatch: pytest.MonkeyPa
 
 
 def test_rows_of_sql(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = []
-
-    def answered(request: httpx2.Request) -> httpx2.Response:
-        asked.append(json.loads(request.content))
-        columns = [{"name": "a", "type": "int"}, {"name": "b", "type": "string"}]
-        return httpx2.Response(200, json={"columns": columns, "rows": [[1, "x"], [2, None]], "more": True})
-
-    client = Client("http://service", httpx2.MockTransport(answered))
-    answer = ask_sql(client, "select 1", 0)
+    columns = [{"name": "a", "type": "int"}, {"name": "b", "type": "string"}]
+    wire = PlayedWire(lambda _: answered(200, {"columns": columns, "rows": [[1, "x"], [2, None]], "more": True}))
+    answer = ask_sql(Client("http://service", wire), "select 1", 0)
     assert answer.more
     print_rows(answer.rows, answer.columns, Format.ndjson)
     assert capsys.readouterr().out.splitlines() == ['{"a": 1, "b": "x"}', '{"a": 2, "b": null}']
-    assert asked == [{"sql": "select 1", "limit": 10_000}]
+    assert [json.loads(each.body or b"") for each in wire.asked] == [{"sql": "select 1", "limit": 10_000}]
 
 
 def test_a_script_of_sql_ends_at_its_first_error(
@@ -261,10 +256,9 @@ def test_a_script_of_sql_ends_at_its_first_error(
 def test_an_answer_that_ends_early_is_an_error() -> None:
     def parts() -> Iterator[bytes]:
         yield b'{"a": 1}\n'
-        raise httpx2.ReadError("the connection ended")
+        raise CallFailed("the connection ended", was_sent=True)
 
-    transport = httpx2.MockTransport(lambda request: httpx2.Response(200, content=parts()))
-    lines = Client("http://service", transport).lines("/", {})
+    lines = Client("http://service", PlayedWire(lambda _: in_pieces(parts()))).lines("/", {})
     assert next(lines) == {"a": 1}
     with pytest.raises(EngineError, match="XSCL_NO_ANSWER"):
         next(lines)

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx2
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 from http_service import SETTINGS, Running, running
+from played_wire import PlayedWire, answered
 from typer.testing import CliRunner, Result
 
 from xscl.base.errors import EngineError, SourceError
@@ -21,6 +21,7 @@ from xscl.cli import pushed_changes, pushing
 from xscl.cli.app import app
 from xscl.cli.client import Client
 from xscl.cli.pushing import Pusher
+from xscl.cli.wire import CallFailed, Request, Response
 from xscl.ingest.records import Register
 
 EVENTS = """\
@@ -142,27 +143,28 @@ def test_commands_of_a_home_say_so(service: Running, ask: CliRunner, monkeypatch
     assert "XSCL_URL" not in ask.invoke(app, ["late", "list", "--home", str(service.service.home.root)]).stderr
 
 
-class Busy(httpx2.MockTransport):
+class Busy(PlayedWire):
     """A service that is busy or away now and then, and keeps what it is sent."""
 
     def __init__(self, moods: list[int]) -> None:
-        super().__init__(self.answer)
+        super().__init__(self.taken)
         self.moods = moods
         self.bodies: list[bytes] = []
 
-    def answer(self, request: httpx2.Request) -> httpx2.Response:
+    def taken(self, request: Request) -> Response:
         if request.method == "GET":
-            return httpx2.Response(200, json={"channels": []})
+            return answered(200, {"channels": []})
         mood = self.moods.pop(0) if self.moods else 202
         if mood == 0:
-            raise httpx2.ConnectError("away")
+            raise CallFailed("away", was_sent=False)
         if mood != 202:
             busy = {"type": "urn:xscl:problem:XSCL_BUSY", "detail": "busy"}
-            return httpx2.Response(mood, headers={"retry-after": "7"}, json=busy)
-        self.bodies.append(request.content)
-        count = request.content.count(b"\n")
+            return answered(mood, busy, **{"retry-after": "7"})
+        assert request.body is not None
+        self.bodies.append(request.body)
+        count = request.body.count(b"\n")
         counts = dict.fromkeys(("known", "refused", "versions", "removed", "missing"), 0)
-        return httpx2.Response(202, json={**counts, "taken": count, "rejected": [], "place": count})
+        return answered(202, {**counts, "taken": count, "rejected": [], "place": count})
 
 
 def test_a_busy_service_is_asked_again_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,14 +277,11 @@ def test_changes_need_what_a_home_needs(service: Running, ask: CliRunner, tmp_pa
 
 
 def test_a_registration_whose_answer_is_lost_is_not_made_twice() -> None:
-    made = []
+    def lost(request: Request) -> Response:
+        raise CallFailed("nobody answers", was_sent=True)
 
-    def lost(request: httpx2.Request) -> httpx2.Response:
-        made.append(request)
-        raise httpx2.ReadTimeout("nobody answers")
-
-    client = Client("http://service", httpx2.MockTransport(lost), sleep=lambda seconds: None)
-    pusher = Pusher(client)
+    wire = PlayedWire(lost)
+    pusher = Pusher(Client("http://service", wire, sleep=lambda seconds: None))
     with pytest.raises(EngineError, match="XSCL_NO_ANSWER"):
         pusher.take(Register("S//a", None, "lines:1"))
-    assert len(made) == 1
+    assert len(wire.asked) == 1

@@ -43,4 +43,5 @@
 * ``signals``: SIGTERM and Ctrl-C: what runs without end, ends behind what it is doing
 * ``sql``: ``xscl sql``: statements of SQL over the relations of a home
 * ``templates``: ``xscl template``: queries grouped by the shape of their joins
+* ``wire``: Requests of the command line to a service, by Python's own client of HTTP
 """

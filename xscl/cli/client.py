@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 import os
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
-
-import httpx2
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from xscl.base.errors import EngineError
 from xscl.base.shown import masked
+from xscl.cli.wire import LOOPBACK, CallFailed, NetworkWire, Request, Response, Wire
 
 __all__ = ["Client", "error_of", "quoted"]
 
-_TIMEOUT = httpx2.Timeout(120.0, connect=10.0)
-_SOON = httpx2.Timeout(3.0, connect=1.0)
-"""Patience with a service that nobody named."""
-_HERE = ("127.0.0.1", "::1", "localhost")
+_USUAL, _SOON = (10.0, 120.0), (1.0, 3.0)
+"""Seconds until somebody takes a connection, and while nothing comes; and the same with a service that nobody named."""
 _NO_BATCH = 2**62
 _BUSY = (429, 503)
 """Statuses after which a call may be made again."""
@@ -46,7 +44,7 @@ class Client:
     def __init__(
         self,
         url: str,
-        transport: httpx2.BaseTransport | None = None,
+        wire: Wire | None = None,
         sleep: Callable[[float], None] = time.sleep,
         is_found: bool = False,
     ) -> None:
@@ -54,37 +52,42 @@ class Client:
         self.url = url.rstrip("/")
         self.is_found = is_found
         self._sleep = sleep
-        token = os.environ.get("XSCL_TOKEN", "").strip()
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
-            self._client = httpx2.Client(base_url=self.url, headers=headers, timeout=_TIMEOUT, transport=transport)
-        except (httpx2.InvalidURL, ValueError) as error:
+            self._wire = NetworkWire(self.url) if wire is None else wire
+            self._headers = _authorization(self.url)
+        except ValueError as error:
             raise EngineError("XSCL_BAD_URL", f"{masked(url)!r} is no address of a service: {error}") from None
-        self.is_here = is_found or self._client.base_url.host in _HERE
+        self.is_here = is_found or urlsplit(self.url).hostname in LOOPBACK
         """Whether the service runs on this machine."""
 
     def call(self, method: str, path: str, **request: Any) -> Any:
         """Make a call; return the JSON of its answer, a text, or None.
 
+        Args:
+            method: method of HTTP.
+            path: path of the address.
+            request: ``params`` of the address; ``json`` or ``content``, and ``headers``.
+
         Raises:
             EngineError: ``XSCL_NO_ANSWER``; or what the service says.
         """
         try:
-            response = self._client.request(method, path, **request)
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            response = self._send(method, path, **request)
+            return self._read(response)
+        except CallFailed as error:
             raise self._no_answer(error) from None
-        return self._read(response)
 
     def fault(self) -> str | None:
         """Ask whether the service takes the token; return why it does not, or None."""
         try:
-            response = self._client.get("/v1/batches", params={"after": _NO_BATCH, "limit": 1}, timeout=_SOON)
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            response = self._send("GET", "/v1/batches", params={"after": _NO_BATCH, "limit": 1}, patience=_SOON)
+            b"".join(response.pieces)
+        except CallFailed as error:
             return f"it does not answer: {error}"
-        if response.status_code == 401:
+        if response.status == 401:
             return "it does not know the token XSCL_TOKEN"
         # Whoever may only write is told so by the call.
-        return None if response.status_code in (200, 403) else f"it answered {response.status_code}"
+        return None if response.status in (200, 403) else f"it answered {response.status}"
 
     def send_heartbeat(self, channel: str, ts: str) -> None:
         """Say that all events of a channel up to a time are in; ``ts`` is ISO 8601.
@@ -110,15 +113,15 @@ class Client:
         waited, pauses = 0.0, iter(_PAUSES_S)
         while True:
             try:
-                response = self._client.request(method, path, **request)
-            except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-                again = httpx2.TransportError if is_repeatable else (httpx2.ConnectError, httpx2.ConnectTimeout)
-                pause = next(pauses, None) if isinstance(error, again) else None
+                response = self._send(method, path, **request)
+                if response.status not in _BUSY or waited >= _PATIENCE_S:
+                    return self._read(response)
+                b"".join(response.pieces)
+            except CallFailed as error:
+                pause = next(pauses, None) if is_repeatable or not error.was_sent else None
                 if pause is None:
                     raise self._no_answer(error) from None
             else:
-                if response.status_code not in _BUSY or waited >= _PATIENCE_S:
-                    return self._read(response)
                 pause = _pause_s(response.headers.get("retry-after", ""))
                 waited += pause
             self._sleep(pause)
@@ -130,30 +133,50 @@ class Client:
             EngineError: as ``call`` says; also where the answer ends early.
         """
         try:
-            method = "GET" if asked is None else "POST"
-            with self._client.stream(method, path, params=params, json=asked) as response:
-                if response.status_code >= 300:
-                    response.read()
-                    self._read(response)
-                for line in response.iter_lines():
-                    if line:
-                        yield json.loads(line)
-        except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+            response = self._send("GET" if asked is None else "POST", path, params=params, json=asked)
+            if response.status >= 300:
+                self._read(response)
+            rest = b""
+            for piece in response.pieces:
+                *lines, rest = (rest + piece).split(b"\n")
+                yield from map(json.loads, filter(None, lines))
+            if rest:
+                yield json.loads(rest)
+        except (CallFailed, ValueError) as error:
             raise self._no_answer(error) from None
 
-    def _read(self, response: httpx2.Response) -> Any:
-        if response.status_code < 300 and not response.content:
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        json: object = None,
+        content: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        patience: tuple[float, float] = _USUAL,
+    ) -> Response:
+        all_headers = {**self._headers, **(headers or {})}
+        if json is not None:
+            content, all_headers["Content-Type"] = _json_text(json).encode(), "application/json"
+        if params:
+            path += f"?{urlencode(_written(params), doseq=True, quote_via=quote)}"
+        return self._wire.send(Request(method, path, all_headers, content, *patience))
+
+    def _read(self, response: Response) -> Any:
+        content = b"".join(response.pieces)
+        if response.status < 300 and not content:
             return None
-        kind = response.headers.get("content-type", "")
         try:
-            told = response.json() if "json" in kind else response.text
+            text = content.decode()
+            told = json.loads(text) if "json" in response.headers.get("content-type", "") else text
         except ValueError as error:
             raise self._no_answer(error) from None
-        if response.status_code < 300:
+        if response.status < 300:
             return told
         if isinstance(told, dict) and "type" in told:
             raise error_of(told)
-        raise self._no_answer(RuntimeError(f"it answered {response.status_code}"))
+        raise self._no_answer(RuntimeError(f"it answered {response.status}"))
 
     def _no_answer(self, error: Exception) -> EngineError:
         return EngineError(
@@ -169,6 +192,26 @@ def _pause_s(asked: str) -> float:
         return min(max(float(asked), 0.1), _LONGEST_S)
     except ValueError:
         return 1.0
+
+
+def _authorization(url: str) -> dict[str, str]:
+    """Return the header for the token of the environment, or else for a user and password in the address."""
+    if token := os.environ.get("XSCL_TOKEN", "").strip():
+        return {"Authorization": f"Bearer {token}"}
+    parts = urlsplit(url)
+    if parts.username is None:
+        return {}
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
+
+
+def _json_text(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _written(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters as addresses have them."""
+    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in params.items()}
 
 
 def quoted(name: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -150,6 +149,8 @@ class Answering:
         Raises:
             KeyboardInterrupt: Ctrl-C came.
         """
+        from concurrent.futures import Future  # the shell's alone
+
         # A service sees that the call has ended.
         if (answer := self._of_service(statement, limit)) is not None:
             return answer
