@@ -23,6 +23,8 @@ lint: $(STAMP)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy -p xscl
+	@if [ -x $(BIN)/hadolint ]; then $(BIN)/hadolint deploy/Dockerfile; fi
+	@$(BIN)/check-jsonschema --quiet --builtin-schema vendor.compose-spec deploy/compose.yaml
 
 format: $(STAMP)
 	@$(BIN)/ruff format .
