@@ -214,7 +214,18 @@ def test_the_nearest_call_is_named(client: httpx2.Client) -> None:
 def test_methods_that_do_not_exist(client: httpx2.Client) -> None:
     found = client.put("/v1/queries")
     assert (found.status_code, found.json()["type"]) == (405, "urn:xscl:problem:XSCL_BAD_METHOD")
-    assert found.headers["allow"] == "GET, POST" and "GET, POST" in found.json()["hint"]
+    assert found.headers["allow"] == "GET, HEAD, POST" and "GET, HEAD, POST" in found.json()["hint"]
+
+
+def test_what_answers_get_answers_head(client: httpx2.Client) -> None:
+    for path in ("/readyz", "/v1/channels", "/v1/matches.ndjson", "/openapi.json", "/login", "/v1/queries/nobody"):
+        whole, head = client.get(path), client.head(path)
+        assert (head.status_code, head.content) == (whole.status_code, b""), path
+        assert head.headers["content-type"] == whole.headers["content-type"]
+        assert head.headers.get("content-length") == whole.headers.get("content-length")
+    for path in ("/v1/matches/stream", "/v1/sql"):
+        refused = client.head(path)
+        assert refused.status_code == 405 and "HEAD" not in refused.headers["allow"], path
 
 
 def test_parameters_that_no_call_knows(client: httpx2.Client) -> None:

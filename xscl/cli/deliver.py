@@ -55,6 +55,8 @@ def deliver_add(
 
     if query is None or (url is None) == (file is None):
         raise typer.BadParameter("give --query QUERY, and either --to URL or --file DIR")
+    if url is not None and "://" not in url:
+        raise typer.BadParameter(f"{url} is no address of the web; --file names a folder", param_hint="--to")
     if (client := at.client(only_home=True)) is not None:
         if url is None or allow_private:
             option = "--file" if url is None else "--allow-private"

@@ -36,6 +36,7 @@
 * ``sql_api``: The call that reads the home's relations with SQL
 * ``feeds_api``: Calls that give a query's matches as feeds that others subscribe to
 * ``deliveries_api``: Calls about webhooks: listing, adding and ending deliveries, and sending again
+* ``head_answers``: HEAD: whatever answers GET answers HEAD by the same headers, without the content
 * ``health_api``: Calls for those who watch the service: whether it lives, whether it works, and its figures
 * ``console_drawing``: Drawings of the console: join graphs of queries and templates
 * ``console_plots``: Plots of the console: figures by time, bars of amounts, and curves of a column over another one

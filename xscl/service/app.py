@@ -26,6 +26,7 @@ from xscl.service import (
 )
 from xscl.service.access import OPEN_PATHS, Gate
 from xscl.service.calls import Problem
+from xscl.service.head_answers import HeadAnswers
 from xscl.service.problems import add_handlers
 from xscl.service.request_checks import check_request
 from xscl.service.runtime import Service
@@ -76,6 +77,7 @@ def make_app(service: Service, log: Callable[[str], None]) -> FastAPI:
     )
     app.state.service = service
     app.state.described_calls = {}
+    app.add_middleware(HeadAnswers)
     app.add_middleware(Gate, service=service, log=log)
     add_handlers(app)
     app.router.routes.append(events_api.DocumentRoute())

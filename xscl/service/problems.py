@@ -15,6 +15,7 @@ from xscl.base.errors import CatalogError, DocumentError, EngineError, QueryErro
 from xscl.base.system_errors import FAULTS, PASSES
 from xscl.base.terminal import tell
 from xscl.catalog.suggestions import suggestion
+from xscl.service.head_answers import has_head
 
 __all__ = ["PROBLEM_TYPE", "Refused", "add_handlers", "answer", "problem", "problem_of", "response_of", "status_of"]
 
@@ -165,4 +166,5 @@ def _methods(app: FastAPI, request: Request) -> set[str]:
     schema = app.openapi()["paths"]
     fitting = [path for path in schema if compile_path(path)[0].match(request.url.path)]
     nearest = min(fitting, key=lambda path: path.count("{"), default=None)
-    return {method.upper() for method in schema.get(nearest, ())}
+    found = {method.upper() for method in schema.get(nearest, ())}
+    return found | {"HEAD"} if "GET" in found and has_head(request.url.path) else found
