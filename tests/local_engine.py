@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from oracle.evaluate import Answer, Doc
 from oracle.nodes import NAMESPACES
+from own_functions import DECLARED
 from programs import build_program, save_program
 
 from xscl.base.safe_xml import parse_xml, serialize
@@ -335,4 +336,5 @@ def in_sight(run: Run, rule: Floors) -> np.ndarray:
 
 
 def compiled(text: str, channels: Mapping[str, ChannelFacts] | None = None) -> CompiledQuery:
-    return compile_query(parse_query(text), text, namespaces={**NAMESPACES, "n": "urn:n"}, channels=channels)
+    namespaces = {**NAMESPACES, "n": "urn:n", **DECLARED}
+    return compile_query(parse_query(text), text, namespaces=namespaces, channels=channels)

@@ -53,6 +53,7 @@ ALLOWED = {
         "xscl.batches.batch",
         "xscl.answers.frames",
         "xscl.spark.job_counter",
+        "xscl.spark.own_functions",
         "xscl.spark.places",
         "xscl.spark.nodes",
         "xscl.spark.worker_daemon",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from xscl.base.own_functions import is_own, returns_numbers
 from xscl.base.values import number_text, to_number
 from xscl.xpath.condition import clark_name, text_of
 from xscl.xpath.intervals import Interval, Key, Path, Reading
@@ -27,6 +28,8 @@ from xscl.xpath.pattern import (
     OfColumns,
     Step,
     Truth,
+    own_path,
+    uses_own,
 )
 
 __all__ = ["Access", "access_of", "cost"]
@@ -122,7 +125,7 @@ def _accesses(condition: Condition, crowd: Crowd) -> tuple[Access, ...]:
             return () if number is None else _compared(Reading(None, number=True), op, number)
         case Comparison(Call() as call, op, right):
             return _of_call(call, op, right)
-        case Compared(functions, op, right):
+        case Compared(functions, op, right) if not is_own(functions):
             if not condition.of_numbers:
                 return _compared(Reading(functions, number=False), op, right.value)
             exact = right.value if right.is_number else number_text(right.value)
@@ -160,13 +163,17 @@ def _compared(reading: Reading, op: str, constant: Key) -> tuple[Access, ...]:
 
 def _of_call(call: Call, op: str, right: Constant) -> tuple[Access, ...]:
     """Return the access of a comparison with what a function gives."""
-    if call.name not in (*_NUMBERS, *_TEXTS):
+    if not is_own(call.name) and call.name not in (*_NUMBERS, *_TEXTS):
         return ()
-    of_numbers = call.name in _NUMBERS or right.is_number or op not in ("=", "!=")
+    numbers = call.name in _NUMBERS or returns_numbers(call.name)
+    of_numbers = numbers or right.is_number or op not in ("=", "!=")
     constant: Key | None = to_number(right.value) if of_numbers else right.value
     if constant is None:
         return ()
     found = _compared(Reading(None, number=of_numbers), op, constant)
+    if uses_own(call):  # it has no value without a node
+        child = _first_child(call) if own_path(call) is not None else None
+        return tuple(replace(access, computed=call, child=child) for access in found)
     # Without a node, a text is empty and a number 0.
     empty: Key = 0.0 if call.name in _NUMBERS else ""
     if of_numbers and empty == "":
@@ -187,7 +194,8 @@ def _of_words(name: str, args: tuple[Expression, ...]) -> tuple[Access, ...]:
     if not all(words):
         return ()  # every text has the empty one
     reading = Reading(None, number=False)
-    return (Access((), reading, words=words, function=name, computed=operand, child=_first_child(operand)),)
+    child = None if uses_own(operand) and own_path(operand) is None else _first_child(operand)
+    return (Access((), reading, words=words, function=name, computed=operand, child=child),)
 
 
 def _first_child(expression: Expression) -> str | None:
@@ -204,7 +212,9 @@ def _first_child(expression: Expression) -> str | None:
 
 
 def cost(condition: Condition) -> int:
-    """Rank conditions by what it costs to try one: equalities, ranges, words, functions."""
+    """Rank conditions by what it costs to try one: equalities, ranges, words, functions, functions of one's own."""
+    if uses_own(condition):
+        return 4
     match condition:
         case Comparison(Call()):
             return 3

@@ -21,6 +21,7 @@ from functools import reduce
 
 from lxml import etree
 
+from xscl.base.own_functions import is_own, returns_numbers
 from xscl.base.values import number_text, to_number
 from xscl.xpath.condition import holds, text_of
 from xscl.xpath.formulas import All, Any_, Formula, Not, Single, There, Told
@@ -250,10 +251,12 @@ def _own_values(atom: Single) -> tuple[Dimension, Values]:
                     asked = None if length is None else Fraction(length)
                     return dimension, _compared(op, asked, unequal_from=_THERE)
             case Comparison(left, op, right):
-                functions = _functions(left)
+                functions = _functions(left, own=not right.is_number and op in ("=", "!="))
                 if functions is not None and op in ("=", "!=") and not right.is_number:
                     reading = Reading(functions or None, number=False)
-                    return Dimension(atom.column, reading), _compared(op, right.value, unequal_from=_THERE)
+                    # No value of a function of one's own satisfies no comparison.
+                    unequal_from = _VALUE if is_own(functions) else _THERE
+                    return Dimension(atom.column, reading), _compared(op, right.value, unequal_from=unequal_from)
                 if functions == "":
                     reading, number = Reading(None, number=True), to_number(right.value)
                     return Dimension(atom.column, reading), _compared(op, number, unequal_from=_THERE)
@@ -292,10 +295,17 @@ def _exact(constant: Constant) -> Key | None:
     return None if text is None else Fraction(text)
 
 
-def _functions(expression: Expression) -> str | None:
-    """``lower(normalize-space(.))`` as functions of a reading; None for other expressions."""
+def _functions(expression: Expression, *, own: bool = False) -> str | None:
+    """``lower(normalize-space(.))`` as functions of a reading, with ``own`` those of one's own that return texts among
+    them; None for other expressions.
+    """
     names = []
-    while isinstance(expression, Call) and expression.name in ("lower", "normalize-space"):
+    while isinstance(expression, Call) and (
+        expression.name in ("lower", "normalize-space")
+        or own
+        and is_own(expression.name)
+        and not returns_numbers(expression.name)
+    ):
         names.append(expression.name)
         if not expression.args:
             return " ".join(names)

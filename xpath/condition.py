@@ -13,7 +13,16 @@ from functools import lru_cache
 
 from lxml import etree
 
-from xscl.base.values import COMPARISONS, apply_functions, column_text, normalize_space, number_text, to_number
+from xscl.base.own_functions import is_own, returns_numbers
+from xscl.base.values import (
+    COMPARISONS,
+    apply_functions,
+    column_text,
+    normalize_space,
+    number_text,
+    own_value,
+    to_number,
+)
 from xscl.base.words import folded_words
 from xscl.xpath.nodes import (
     AttributeNode,
@@ -42,6 +51,7 @@ from xscl.xpath.pattern import (
     OfColumns,
     Step,
     Truth,
+    own_path,
 )
 
 __all__ = [
@@ -58,8 +68,8 @@ __all__ = [
     "text_of",
 ]
 
-Value = str | float | bool
-"""The value of an expression."""
+Value = str | float | bool | None
+"""The value of an expression; None: a function of one's own has none."""
 
 _SHARED = 1 << 16
 """Number of expressions that are kept as one object each."""
@@ -313,6 +323,8 @@ def _compare_atom(condition: Compared, value: str | None) -> bool:
 
 
 def _compare_value(value: Value, op: str, right: Constant) -> bool:
+    if value is None:
+        return False
     if isinstance(value, str) and not right.is_number and op in ("=", "!="):
         return (value == right.value) is (op == "=")
     return COMPARISONS[op](as_number(value), as_number(right.value))
@@ -323,7 +335,7 @@ def as_number(value: Value) -> float:
     if isinstance(value, str):
         number = to_number(value)
         return math.nan if number is None else number
-    return float(value)
+    return math.nan if value is None else float(value)
 
 
 def _value(expression: Expression, node: Node, memo: Memo) -> Value:
@@ -338,8 +350,24 @@ def _value(expression: Expression, node: Node, memo: Memo) -> Value:
             folded = memo.words(as_text(memo.value(operand, node)))
             return any(as_text(memo.value(word, node)) in folded for word in words)
         case Call(name, args):
-            texts = [as_text(memo.value(arg, node)) for arg in args] or [memo.text(node)]
-            return _FUNCTIONS[name](*texts)
+            if is_own(name) and not _is_there(args[0], node, memo):
+                return None
+            values = [memo.value(arg, node) for arg in args] or [memo.text(node)]
+            if None in values:
+                return None
+            texts = list(map(as_text, values))
+            return _own(name, *texts) if is_own(name) else _FUNCTIONS[name](*texts)
+
+
+def _is_there(expression: Expression, node: Node, memo: Memo) -> bool:
+    """Tell whether the path that an argument reads reaches a node; a function of one's own is not called for none."""
+    path = own_path(expression)
+    return path is None or not path.steps or bool(reach(path.steps, node, memo))
+
+
+def _own(name: str, text: str) -> Value:
+    found = own_value(name, text)
+    return found if found is None or not returns_numbers(name) else to_number(found)
 
 
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
@@ -369,6 +397,8 @@ def as_text(value: Value) -> str:
     """XPath's ``string()`` of a value."""
     if isinstance(value, str):
         return value
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if math.isnan(value):

@@ -48,6 +48,7 @@ from xscl.xpath.pattern import (
     Step,
     Truth,
     exists_chain,
+    own_paths,
 )
 from xscl.xpath.runs import Int64s, order_of
 from xscl.xpath.span_index import SpanIndex
@@ -224,6 +225,11 @@ class NodeConditions:
 
     def _called(self, condition: Comparison | Truth, expression: Expression) -> Formula:
         """File a condition on functions by the paths that they read."""
+        there = frozenset(self._formula(exists_chain(path.steps)) for path in own_paths(expression))
+        found = self._of_values(condition, expression)
+        return All(there | {found}) if there else found
+
+    def _of_values(self, condition: Comparison | Truth, expression: Expression) -> Formula:
         leaves = list(dict.fromkeys(_leaves(expression)))
         for leaf in leaves:
             self._filter(_steps(leaf))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from xscl.base.own_functions import is_own
 from xscl.base.values import hash64
 
 __all__ = [
@@ -35,6 +36,9 @@ __all__ = [
     "Truth",
     "conditions",
     "exists_chain",
+    "own_path",
+    "own_paths",
+    "uses_own",
 ]
 
 Axis = Literal["child", "descendant"]
@@ -252,11 +256,56 @@ class Definition:
 
 
 def conditions(parts: Iterable[Condition]) -> tuple[Condition, ...]:
-    """Return the conditions of one node in canonical order, without duplicates."""
+    """Return the conditions of one node in canonical order, without duplicates.
+
+    Conditions with functions of one's own come last, so that such a function is called where all else holds.
+    """
     parts = tuple(parts)
     if len(parts) <= 1:
         return parts
-    return tuple(condition for _, condition in sorted({str(part): part for part in parts}.items()))
+    found = {str(part): part for part in parts}
+    ordered = sorted((uses_own(part), text) for text, part in found.items())
+    return tuple(found[text] for _, text in ordered)
+
+
+def uses_own(part: Condition | Expression) -> bool:
+    """Tell whether a condition or an expression calls a function of one's own."""
+    match part:
+        case Call(name, args):
+            return is_own(name) or any(map(uses_own, args))
+        case Here(steps):
+            return any(uses_own(condition) for step in steps for condition in step.conditions)
+        case Exists(step):
+            return any(map(uses_own, step.conditions))
+        case Compared(functions):
+            return is_own(functions)
+        case Comparison(left):
+            return uses_own(left)
+        case Truth(call):
+            return uses_own(call)
+        case Negation(inner):
+            return uses_own(inner)
+        case AllOf(parts) | AnyOf(parts):
+            return any(map(uses_own, parts))
+        case OfColumns(_, one, other):
+            return uses_own(one) or uses_own(other)
+    return False
+
+
+def own_path(expression: Expression) -> Here | None:
+    """Return the path that an argument of a function of one's own reads; None: it reads none, or counts nodes."""
+    while isinstance(expression, Call) and expression.args and expression.name != "count":
+        expression = expression.args[0]
+    return expression if isinstance(expression, Here) else None
+
+
+def own_paths(expression: Expression) -> tuple[Here, ...]:
+    """Return the paths that reach a node wherever the functions of one's own in an expression have a value."""
+    if not isinstance(expression, Call):
+        return ()
+    below = tuple(path for arg in expression.args for path in own_paths(arg))
+    path = own_path(expression) if is_own(expression.name) else None
+    return below if path is None or not path.steps else (path, *below)
 
 
 def exists_chain(steps: tuple[Step, ...], extra: tuple[Condition, ...] = ()) -> Exists:

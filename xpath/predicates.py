@@ -19,6 +19,7 @@ from typing import Any, Generic
 
 from lxml import etree
 
+from xscl.base.errors import FunctionFailedError
 from xscl.xpath.accesses import Access, access_of
 from xscl.xpath.condition import Memo, as_number, as_text, clark_name, holds, reach
 from xscl.xpath.intervals import Key, Path, Ranges, Reading, T
@@ -37,7 +38,8 @@ class _Check(Generic[T]):
     """An item with conditions that are still to be checked."""
 
     item: T
-    conditions: tuple[Condition, ...] = field(hash=False)
+    conditions: tuple[Condition, ...] | None = field(hash=False)
+    """None: all conditions of the item."""
 
 
 @dataclass(slots=True)
@@ -123,12 +125,21 @@ class _Computed(Generic[T]):
     def at(self, expression: Expression, node: Node, memo: Memo) -> Iterator[T]:
         """Items whose comparison holds at a node."""
         value = memo.value(expression, node)
+        if value is None:
+            return
         if self.sought.items:
             yield from self.sought.at(as_text(value))
         if self.texts:
             yield from self.texts.at(as_text(value))
         if self.numbers and not math.isnan(number := as_number(value)):
             yield from self.numbers.at(number)
+
+    def every(self) -> Iterator[T]:
+        """Return all items."""
+        yield from (item for items in self.sought.items.values() for item in items)
+        for values in (self.texts, self.numbers):
+            yield from (item for items in values.equal.values() for item in items)
+            yield from values.ranges.intervals
 
 
 @dataclass(slots=True)
@@ -165,7 +176,11 @@ class _Nodes(Generic[T]):
             asked = self.computed.keys() & {None, *(str(child.tag) for child in _below(node))}
         for name in asked:
             for expression, computed in self.computed[name].items():
-                yield from computed.at(expression, node, memo)
+                try:
+                    yield from list(computed.at(expression, node, memo))
+                except FunctionFailedError:
+                    # It is an error of those alone whose other conditions hold.
+                    yield from (_Check(check.item, None) for check in computed.every())
 
 
 def _below(node: Node) -> Iterable[etree._Element]:
@@ -265,8 +280,10 @@ class PredicateIndex(Generic[T]):
                 for other in reached:
                     likely += nodes.at(other, memo)
         for check in likely:
-            if check.item not in found and all(holds(condition, node, memo) for condition in check.conditions):
-                found.add(check.item)
+            if check.item not in found:
+                conditions = self._conditions[check.item] if check.conditions is None else check.conditions
+                if all(holds(condition, node, memo) for condition in conditions):
+                    found.add(check.item)
         return found
 
     def _pairs(self, nodes: _Nodes[T], texts: list[str]) -> list[_Check[T]]:

@@ -45,6 +45,7 @@ from xscl.xpath.pattern import (
     OfColumns,
     Step,
     Truth,
+    uses_own,
 )
 from xscl.xpath.row_template import ChainEntry
 
@@ -196,6 +197,8 @@ class _Selections:
         """Return the guard under which conditions hold at a node; None: they never do."""
         found: Guard = frozenset()
         for condition in conditions:
+            if uses_own(condition):
+                raise _NeedsWalk  # a walk tells whose error it is where such a function fails
             guard = self._guard(condition, position)
             if guard is None:
                 return None

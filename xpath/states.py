@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from xscl.base.mixed import by_column
+from xscl.base.own_functions import own_parts
 from xscl.base.values import hash64
 from xscl.xpath.guards import FREE
 from xscl.xpath.pattern import Axis, Definition
@@ -22,6 +23,8 @@ __all__ = [
     "SpecKey",
     "State",
     "WitnessSpec",
+    "own_digest",
+    "own_digests",
     "spec_digests",
     "spec_key",
 ]
@@ -62,6 +65,17 @@ def spec_digests(spec: WitnessSpec) -> frozenset[int]:
     definition, functions, edges, hanging = spec_key(spec)
     kinds = {function is not None for function in functions}
     return frozenset(hash64(repr((definition, valued, edges, hanging))) or 1 for valued in kinds)
+
+
+def own_digest(definition: int, own: tuple[str, ...]) -> int:
+    """64 bits, never 0, for whoever asks for values of a variable by these functions of one's own."""
+    return hash64(repr((definition, own))) or 1
+
+
+def own_digests(spec: WitnessSpec) -> frozenset[int]:
+    """Return ``own_digest`` of all values that a spec asks for by functions of one's own."""
+    own = {own_parts(function) for function in spec.functions if function is not None}
+    return frozenset(own_digest(spec.definition.key, names) for names in own if names)
 
 
 @dataclass(slots=True)

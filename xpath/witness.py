@@ -23,7 +23,8 @@ import pyarrow.compute as pc
 
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.collecting import collecting_later
-from xscl.base.errors import DocumentLimitError, XsclError
+from xscl.base.errors import DocumentLimitError, EngineError, FunctionFailedError, XsclError
+from xscl.base.own_functions import refusal_text
 from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chunk_visits import ChunkVisits
@@ -150,8 +151,7 @@ class _Batch:
         left = places
         if not self._beyond and (len(places) >= _FEW or sums[high - low - 1] >= _FEW_BYTES):
             left = self._by_columns(places, {name: move for name, move in starts.items() if move is not None})
-            assert self._visits is not None
-            self._beyond = 2 * len(left) > len(places) and not self._visits.postponed
+            self._beyond = self._visits is not None and 2 * len(left) > len(places) and not self._visits.postponed
         self._trees = left[::-1]
 
     def _by_columns(self, places: list[int], begins: Mapping[str, Move]) -> list[int]:
@@ -165,7 +165,12 @@ class _Batch:
         in_a_row = len(known) > 0 and known[-1] - known[0] == len(known) - 1
         contents = self.contents.slice(known[0], len(known)) if in_a_row else self.contents.take(pa.array(known))
         chunk = shred(contents, roots, moves.names)
-        self._visits = ChunkVisits(self.automaton, chunk, moves, begins, self._known)
+        try:
+            self._visits = ChunkVisits(self.automaton, chunk, moves, begins, self._known)
+        except FunctionFailedError:
+            # A walk tells which document it is of, and whose error.
+            self._visits = None
+            return places
         chunk.places[:] = known[chunk.places]
         return sorted(set(places).difference(chunk.places[~self._visits.left].tolist()))
 
@@ -176,7 +181,7 @@ class _Batch:
         assert start is not None
         try:
             rows.take(place, start, parse_stored(self.contents[place].as_py()), walk)
-        except MemoryError:
+        except (MemoryError, EngineError):
             raise  # that is no fault of the document
         except DocumentLimitError:
             # All specs together ask too much of it; so may one of them alone.
@@ -201,7 +206,7 @@ class _Batch:
                 self._refused += part.specs
                 for digest in spec_digests(part.spec) - self._told:
                     self._told.add(digest)
-                    rows.refuse(place, error.message, digest)
+                    rows.refuse(place, refusal_text(error), digest)
                 rows.mark(place, channel, root, part.spec)
         if not self._parts:
             _parts_of(self.automaton).refuse(self._refused)

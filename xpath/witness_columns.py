@@ -13,10 +13,12 @@ import pyarrow.compute as pc
 
 from xscl.base.arrow_schemas import CHAIN, REFUSED
 from xscl.base.mixed import label, read_value, read_values
+from xscl.base.own_functions import FAILED, is_own, own_parts
 from xscl.base.values import text_hashes
 from xscl.xpath.ranks import xpath_numbers
 from xscl.xpath.row_template import ChainEntry, RowTemplate
 from xscl.xpath.runs import distinct, gather, starts
+from xscl.xpath.states import own_digest
 from xscl.xpath.walk import DeferredRow, Visit
 
 __all__ = ["OF_EVENT", "FlatRows", "Visits", "arrow_columns", "rows_of_deferred", "rows_of_visits", "walked"]
@@ -182,8 +184,10 @@ def rows_of_deferred(
 def arrow_columns(flat: FlatRows, names: list[str], texts: pa.StringArray) -> tuple[pa.Array, list[pa.Array]]:
     """Return each row's place of its document in the batch; and the columns from ``var`` on.
 
-    A row that asks for a value, and whose value is NULL, is left out.
+    A row that asks for a value, and whose value is NULL, is left out.  One whose function fails says so instead.
     """
+    if any(map(is_own, names)):
+        flat = _with_failures(flat, names, texts)
     no_function, no_value = flat.functions < 0, flat.values < 0
     hashes = text_hashes(texts)
     at = np.where(no_value, 0, flat.values)
@@ -210,3 +214,41 @@ def arrow_columns(flat: FlatRows, names: list[str], texts: pa.StringArray) -> tu
         kept = pa.array(no_function | texts.is_valid().to_numpy(zero_copy_only=False)[at])
         return documents.filter(kept), [column.filter(kept) for column in columns]
     return documents, columns
+
+
+def _with_failures(flat: FlatRows, names: list[str], texts: pa.StringArray) -> FlatRows:
+    """Return the rows with a row that says so, of ``REFUSED``, for each document and variable where a function of one's
+    own failed, in place of the rows whose value that is.
+    """
+    failed = pc.starts_with(texts, FAILED).fill_null(False).to_numpy(zero_copy_only=False)
+    without = (flat.functions < 0) | (flat.values < 0)
+    without[~without] = ~failed[flat.values[~without]]
+    if without.all():
+        return flat
+    rows = zip(*(column[~without].tolist() for column in flat[:5]), strict=True)
+    told = dict.fromkeys((at, variable, function, value) for at, variable, _, function, value in rows)
+    digests = [own_digest(variable, own_parts(names[function])) for _, variable, function, _ in told]
+    nothing = np.zeros(len(told), dtype=np.int64)
+    refused = FlatRows(
+        documents=np.array([at for at, *_ in told], dtype=np.int32),
+        variables=nothing + REFUSED,
+        nodes=nothing.astype(np.int32),
+        functions=nothing.astype(np.int32) - 1,
+        values=np.array([value for *_, value in told], dtype=np.int64),
+        entries=nothing.astype(np.int32) + 1,
+        keys=np.column_stack([nothing + REFUSED, np.array(digests, dtype=np.int64)]),
+        bound=np.column_stack([nothing, nothing]).astype(np.int32),
+    )
+    entries = np.repeat(without, flat.entries)
+    kept = FlatRows(
+        flat.documents[without],
+        flat.variables[without],
+        flat.nodes[without],
+        flat.functions[without],
+        flat.values[without],
+        flat.entries[without],
+        flat.keys[entries],
+        flat.bound[entries],
+    )
+    parts = [kept, refused]
+    return FlatRows(*map(np.concatenate, zip(*parts, strict=True)))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         SourceError,
         XsclError,
     )
+    from xscl.base.own_functions import OwnFunction, function
     from xscl.base.settings import Settings
     from xscl.base.types import Event, Match, MatchEvent, QueryOutcome
     from xscl.engine import Engine, RunHandle, connect
@@ -46,6 +47,7 @@ __all__ = [
     "Event",
     "Match",
     "MatchEvent",
+    "OwnFunction",
     "QueryError",
     "QueryOutcome",
     "Reading",
@@ -54,6 +56,7 @@ __all__ = [
     "SourceError",
     "XsclError",
     "connect",
+    "function",
     "register_sources",
 ]
 __version__ = VERSION
@@ -65,6 +68,7 @@ _HOME_OF = {
     "xscl.ingest.reading": ("Reading",),
     "xscl.registry.channels": ("ChannelOptions",),
     "xscl.answers.data_sources": ("register_sources",),
+    "xscl.base.own_functions": ("OwnFunction", "function"),
     "xscl.base.settings": ("Settings",),
     "xscl.base.types": ("Event", "Match", "MatchEvent", "QueryOutcome"),
 }

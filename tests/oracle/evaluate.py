@@ -17,7 +17,7 @@ from itertools import product
 from typing import Any
 
 from oracle.nodes import NAMESPACES, Namespaces, Node, parse, step_nodes
-from oracle.texts import FUNCTIONS, normalize_space, number
+from oracle.texts import FUNCTIONS, OWN, normalize_space, number
 from oracle.words import words
 
 from xscl.language import ast
@@ -445,8 +445,14 @@ class World:
         distinct = {end.id: end for end, _ in self.walk(path.steps, node)}
         return [distinct[number] for number in sorted(distinct)]
 
-    def value(self, expression: ast.RelPath | ast.Literal_ | ast.Call, node: Node) -> str | float | bool:
-        """XPath 1.0's value of an argument or a call."""
+    def has_node(self, expression: ast.RelPath | ast.Literal_ | ast.Call, node: Node) -> bool:
+        """Whether the path that a function of one's own reads, through other functions, reaches a node."""
+        while isinstance(expression, ast.Call) and expression.args and expression.name != "count":
+            expression = expression.args[0]
+        return not isinstance(expression, ast.RelPath) or bool(self.reach(expression, node))
+
+    def value(self, expression: ast.RelPath | ast.Literal_ | ast.Call, node: Node) -> str | float | bool | None:
+        """XPath 1.0's value of an argument or a call; None: a function of one's own has no value."""
         match expression:
             case ast.Literal_(value, is_number):
                 return float(value) if is_number else value
@@ -454,7 +460,15 @@ class World:
                 return next((end.string() for end in self.reach(expression, node)), "")
             case ast.Call("count", (ast.RelPath() as path,)):
                 return float(len(self.reach(path, node)))
-        texts = [_xpath_string(self.value(arg, node)) for arg in expression.args] or [node.string()]
+        if expression.name in OWN and not self.has_node(expression, node):
+            return None
+        values = [self.value(arg, node) for arg in expression.args] or [node.string()]
+        texts = [_xpath_string(value) for value in values if value is not None]
+        if len(texts) < len(values):
+            return None
+        if expression.name in OWN:
+            own = OWN[expression.name](*texts)
+            return float(own) if isinstance(own, Fraction) else own
         match expression.name, texts:
             case "contains-word", [text, *asked]:
                 return not {word.casefold() for word in asked}.isdisjoint(words(text))
@@ -520,6 +534,8 @@ def applied(name: str, value: Value) -> Value:
     if isinstance(value, Fraction):
         raise ValueError("functions of atoms take strings")
     found = None if value is None else FUNCTIONS[name](value)
+    if isinstance(found, Fraction):
+        return found
     if isinstance(value, Written) and found is not None:
         return Written(found)
     return Column(found) if isinstance(value, Column) and found is not None else found
@@ -556,8 +572,10 @@ def _time(text: str) -> datetime | None:
     return found if found.tzinfo is not None else None
 
 
-def _xpath_compare(value: str | float | bool, op: str, literal: ast.Literal_) -> bool:
-    """XPath 1.0, 3.4: ``!=`` holds for what is no number, unlike in atoms."""
+def _xpath_compare(value: str | float | bool | None, op: str, literal: ast.Literal_) -> bool:
+    """XPath 1.0, 3.4: ``!=`` holds for what is no number, unlike in atoms; nothing holds for no value."""
+    if value is None:
+        return False
     if isinstance(value, bool) and op in ("=", "!="):
         truth = float(literal.value) != 0 if literal.is_number else literal.value != ""
         return bool(COMPARE[op](value, truth))

@@ -47,10 +47,24 @@ def url(text: str) -> str | None:
     return f"https://{place}{path.rstrip('/')}" + ("?" + "&".join(sorted(kept)) if kept else "")
 
 
-FUNCTIONS: dict[str, Callable[[str], str | None]] = {
+def swap(text: str) -> str | None:
+    """A function of one's own that returns texts; a single y has no value."""
+    return None if text == "y" else text.swapcase()
+
+
+def size(text: str) -> Fraction | None:
+    """A function of one's own that returns numbers; nothing has no size."""
+    return Fraction(len(text), 2) if text else None
+
+
+OWN: dict[str, Callable[[str], str | Fraction | None]] = {"swap": swap, "size": size}
+"""Functions of one's own; ``tests/own_functions.py`` gives them to the engine."""
+
+FUNCTIONS: dict[str, Callable[[str], str | Fraction | None]] = {
     "lower": str.lower,
     "normalize-space": normalize_space,
     "host": host,
     "url": url,
+    **OWN,
 }
 """The functions of atoms; None satisfies no comparison."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -90,6 +91,15 @@ def test_validating_registers_nothing(client: httpx2.Client, served: Running) ->
         found = client.post("/v1/queries/validate", json={"text": SAME}, timeout=20).json()
     assert found["channels"] == ["S"]
     assert client.get("/v1/queries", params={"like": "once*"}).json() == {"queries": [], "after": None}
+
+
+def test_a_text_has_no_code_imported(client: httpx2.Client) -> None:
+    """Functions are those that the service was given; a text names no others."""
+    for text in ("S[os.system(./a) = 'x']", "S[antigravity(./a) = 'x']", "S->x JOIN {this(x) = y, 1 h} S->y"):
+        for path in ("/v1/queries/validate", "/v1/queries/run"):
+            found = client.post(path, json={"text": text}, timeout=20)
+            assert found.json()["type"] == "urn:xscl:problem:XSCL_UNKNOWN_FUNCTION", found.text
+    assert sys.modules.keys().isdisjoint({"antigravity", "this"})
 
 
 def test_many_queries_and_pages(client: httpx2.Client) -> None:

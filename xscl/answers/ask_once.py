@@ -6,6 +6,7 @@ ends at one place of the intake order, so other processes may take in events and
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -36,7 +37,6 @@ from xscl.catalog.removals import removed_among, removed_before
 from xscl.catalog.tables import QUERIES
 from xscl.language.compile import CompiledQuery
 from xscl.language.parser import parse_query
-from xscl.language.statements import namespaces_json
 from xscl.planning.planner import Planner
 from xscl.planning.subscribers import Chosen, GroupText
 from xscl.registry.channel_names import ChannelNames
@@ -118,7 +118,7 @@ def query_once(
             answered = answered_apart(home, settings, session, info, events)
         return Answer(iter(answered), (*notes, *_waiting_notes(home, channels_of(parse_query(info.written)))))
     texts = [part.text for part in compiled.parts] or [info.text]
-    groups = [GroupText(info.gid, 1, text, namespaces_json(info.namespaces)) for text in texts]
+    groups = [GroupText(info.gid, 1, text, json.dumps(dict(info.namespaces))) for text in texts]
     with named_file_faults(home.root):
         parts, refused = _walked_parts(home, settings, session, groups, events, place)
         waiting = tuple(_waiting_notes(home, compiled.channels))

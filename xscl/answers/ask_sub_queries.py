@@ -29,6 +29,7 @@ from xscl.ingest.event_file import event_of
 from xscl.ingest.records import Heartbeat, Record
 from xscl.intake.intake import Intake
 from xscl.language import ast
+from xscl.language.declared import prefixes
 from xscl.language.format import format_statement
 from xscl.language.parser import parse_query
 from xscl.planning.planner import Planner
@@ -134,5 +135,5 @@ def _plain(channel: ChannelInfo) -> ChannelInfo:
 
 
 def _declared(info: QueryInfo) -> str:
-    declared = (ast.DeclareNamespace(prefix, uri) for prefix, uri in info.namespaces.items())
+    declared = (ast.DeclareNamespace(prefix, uri) for prefix, uri in prefixes(info.namespaces).items())
     return "".join(f"{format_statement(each)}\n" for each in declared)

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from sqlalchemy.engine import Connection
 
+from xscl.base.own_functions import shown_name
 from xscl.batches.step_rows import numbered_nodes
 from xscl.batches.step_sharing import Sharing, sharing_of
 from xscl.catalog.steps import read_stepped
@@ -106,5 +107,5 @@ def _term(definition: StepsDefinition, term: Term) -> str:
         case _:
             found = "a kept value"
     for name in reversed(term.functions):
-        found = f"{name}({found})"
+        found = f"{shown_name(name)}({found})"
     return format_operand(ast.Linear(ast.VarPath(found), term.factor, term.constant))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
-from xscl.batches.step_rows import Layout, layout_of, numbered_nodes, parts_in
+from xscl.batches.step_rows import Layout, layout_of, numbered_nodes, parts_in, terms_of
 from xscl.language.step_terms import (
     Between,
     Computed,
@@ -86,7 +86,7 @@ class _Writer:
     # -- relations ---------------------------------------------------------------------------------------------
 
     def relations(self) -> StepRelations:
-        slots = sorted({term.slot for term in _terms(self.definition.root) if term.slot is not None})
+        slots = sorted({term.slot for term in terms_of(self.definition.root) if term.slot is not None})
         constants = [f"n{place}" for slot in slots for place in (slot, slot + 1)]
         count = len(self.definition.parts)
         queries = ("qid", *(f"part{number + 1}" for number in range(count)), *constants)
@@ -101,7 +101,7 @@ class _Writer:
         blocks, names = self.layout.of_parts(frozenset([number]))
         found = [f"{kind}{block + 1}" for block in blocks.tolist() for kind in ("docid", "t", "node")]
         found += [f"{kind}{name + 1}" for name in names.tolist() for kind in ("m", "v", "x")]
-        used = {(term.place, term.functions) for term in _terms(self.definition.root) if _is_of(term, number)}
+        used = {(term.place, term.functions) for term in terms_of(self.definition.root) if _is_of(term, number)}
         for place, functions in sorted(used):
             column = self._variable(number, place, functions)
             found += [f"v{column}", f"x{column}"] if functions else []
@@ -355,29 +355,3 @@ def _folds(node: Node) -> frozenset[int]:
 
 def _is_of(term: Term, part: int) -> bool:
     return term.kind in ("variable", "last") and term.part == part
-
-
-def _terms(root: Node) -> Iterator[Term]:
-    """Yield the values that steps speak of."""
-    waiting: list[Value | None] = []
-    for node in numbered_nodes(root):
-        if isinstance(node, Next | Fold):
-            waiting += [side for key in node.skip.keys for side in (key.left, key.right)]
-        comparisons: tuple[Comparison, ...] = ()
-        match node:
-            case Filter():
-                comparisons = node.comparisons
-            case Next():
-                comparisons = node.skip.comparisons
-            case Fold():
-                comparisons = (*node.skip.comparisons, *node.conditions)
-                waiting += [kept.value for kept in node.accumulators]
-                waiting += [side for taken in node.taken for side in (taken.term, taken.first)]
-        waiting += [side for each in comparisons for side in (each.left, each.right)]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, Computed):
-            waiting += (value.left, value.right)
-        elif value is not None:
-            yield value
-            waiting.append(value.first)

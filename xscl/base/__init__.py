@@ -17,6 +17,8 @@
 * ``namespaces``: Prefixes that are known everywhere a path is written
 * ``notebook``: Tables of HTML for notebooks; every text in them is escaped
 * ``pandas_later``: Putting off pandas in commands until Spark needs it
+* ``own_functions``: Functions of one's own: what a program gives xscl to compute values with, beside those of the
+  language
 * ``parquet_bounds``: Bounds on Parquet files of strangers
 * ``pickled``: Records that are pickled by the values of their fields, in a third of the time that data classes with
   slots take

@@ -9,6 +9,7 @@
     ├── DocumentError               one event cannot be taken; nothing else is lost
     │   ├── MalformedDocumentError
     │   └── DocumentLimitError
+    │       └── FunctionFailedError
     ├── SourceError                 a file, line or feed cannot be read
     ├── CatalogError                a name is taken or unknown
     └── EngineError                 Spark, the home or a batch
@@ -34,6 +35,7 @@ __all__ = [
     "DocumentError",
     "DocumentLimitError",
     "EngineError",
+    "FunctionFailedError",
     "MalformedDocumentError",
     "QueryError",
     "QuerySyntaxError",
@@ -200,6 +202,10 @@ class MalformedDocumentError(DocumentError):
 
 class DocumentLimitError(DocumentError):
     """The document is over a limit on size, depth or nodes (``XSCL_DOCUMENT_LIMIT``)."""
+
+
+class FunctionFailedError(DocumentLimitError):
+    """A function of one's own fails on a value of the document (``XSCL_FUNCTION_FAILED``)."""
 
 
 class SourceError(XsclError, ValueError):

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Literal, NamedTuple
 
+from xscl.base.errors import FunctionFailedError
+from xscl.base.own_functions import FAILED
 from xscl.base.values import FUNCTIONS, apply_functions, number_text, time_key
 
 __all__ = [
@@ -231,16 +233,19 @@ def of_column(function: str, column: str | None) -> str:
 
 
 def read_value(function: str, text: str) -> str | None:
-    """Return what a function gives for a text; None: it has no value there.
+    """Return what a function gives for a text; None: it has no value there; ``FAILED`` and why: it fails.
 
     >>> read_value("equal-same|n", "5.0"), read_value("equal-low lower|s", "X"), read_value("lower", "X")
     ('n5', '1x', 'x')
     """
     name, _, kinds = function.partition("|")
-    if not kinds:
-        return apply_functions(name, text)
-    role, _, before = name.partition(" ")
-    value = apply_functions(before, text)
+    try:
+        if not kinds:
+            return apply_functions(name, text)
+        role, _, before = name.partition(" ")
+        value = apply_functions(before, text)
+    except FunctionFailedError as error:
+        return FAILED + error.message
     kind: Kind = kinds[0]  # type: ignore[assignment]
     return None if value is None else _ROLES[role[6:]](kind, value)
 

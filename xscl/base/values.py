@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from xxhash import xxh64_intdigest
 
+from xscl.base.own_functions import is_own, own_text, returns_numbers
 from xscl.base.types import format_time, to_micros
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ __all__ = [
     "host",
     "normalize_space",
     "number_text",
+    "own_value",
     "text_hashes",
     "time_key",
     "to_number",
@@ -217,8 +219,18 @@ def apply_functions(names: str, text: str) -> str | None:
     for name in reversed(names.split(" ")):
         if value is None:
             return None
-        value = FUNCTIONS[name](value)
+        value = own_value(name, value) if is_own(name) else FUNCTIONS[name](value)
     return value
+
+
+def own_value(name: str, text: str) -> str | None:
+    """Return what a function of one's own gives for a text; a number has its one text.
+
+    Raises:
+        FunctionFailedError: it fails.
+    """
+    found = own_text(name, text)
+    return number_text(found) if found is not None and returns_numbers(name) else found
 
 
 def hash64(text: str) -> int:

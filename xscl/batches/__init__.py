@@ -30,6 +30,7 @@
 * ``driver``: Memory of this process from batch to batch: solved signatures, the price of work, and windows
 * ``edited``: Matches of queries that a newer version of an item, or its removal, takes back
   (``ON CHANGE RETRACT``)
+* ``function_failures``: Functions of one's own that fail on values of matches: who hears of it
 * ``history_walk``: Held events walked, and joined among themselves, for some groups
 * ``home_told``: Telling the home's own channels of a batch, in the batch's transaction
 * ``kernels``: Kernels of both stages for the queries of a batch: in this process, or loaded in a task from files

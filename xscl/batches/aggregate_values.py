@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from xscl.base.values import apply_functions, number_text
+from xscl.base.values import number_text
+from xscl.batches.function_failures import apply_to_match
 from xscl.language.terms import Comparison, Term
 from xscl.templates.columns import Bools, Int64s
 
@@ -100,7 +101,7 @@ class GroupValues:
             case _:
                 found = self.aggregates[term.place]
         for name in reversed(term.functions):
-            found = apply_functions(name, found) if isinstance(found, str) else None
+            found = apply_to_match(name, found) if isinstance(found, str) else None
         if term.is_number:
             number = number_of(found)
             return None if number is None else term.factor * number + term.constant
@@ -187,7 +188,7 @@ def column_of(texts: pa.DictionaryArray, term: Term) -> Column:
 def _applied(text: str, term: Term) -> str | None:
     value: str | None = text
     for name in reversed(term.functions):
-        value = None if value is None else apply_functions(name, value)
+        value = None if value is None else apply_to_match(name, value)
     if term.is_number and value is not None:
         number = number_of(value)
         return None if number is None else _exact(term.factor * number + term.constant)

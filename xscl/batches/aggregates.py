@@ -27,6 +27,7 @@ from xscl.batches.aggregate_groups import Matches
 from xscl.batches.aggregate_rows import Found, Kept, members_of, merged, numbered_rows, rows_of, write_kept
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import bindings
+from xscl.batches.function_failures import failed, failed_value, own_terms
 from xscl.batches.made_answers import write_made
 from xscl.batches.published_documents import Made
 from xscl.batches.refusals import refused_document
@@ -159,6 +160,7 @@ class Windows:
         before = settled.at_many(new.column("came").to_numpy() - 1)
         new = new.filter(pa.array(new.column("ts").to_numpy() >= before))
         self._changed |= bool(new.num_rows)
+        self._refuse(each, new)
         settled_before = self._kept.settled.get(part, 0)
         rows = merged(self._kept.of(part), new)
         rows, self._kept.settled[part] = numbered_rows(rows, frontier.now, settled_before)
@@ -177,6 +179,23 @@ class Windows:
         self._new[part] = _chosen(rows, kept)
         self._kept.answered[part] = frontier.now
         return made
+
+    def _refuse(self, part: Part, new: pa.Table) -> None:
+        """Tell of new matches on whose values functions fail."""
+        publisher = self.batch.publisher
+        if publisher is None or not new.num_rows:
+            return
+        for gid, definition in part.definitions.items():
+            counted = (each.term for each in definition.aggregates if each.term is not None)
+            for term in own_terms((*definition.group, *definition.per, *counted)):
+                texts = (texts[term.place] for texts in new.column("texts").to_pylist())
+                for at, reason in failed(term.functions, texts):
+                    (row,) = new.slice(at, 1).select(["name", "ts", "first", "came"]).to_pylist()
+                    publisher.rejected += [
+                        failed_value(reader.name, ANSWERS, row["name"], row["ts"], reason, "windows")
+                        for reader in self._readers[gid]
+                        if reader.since < row["first"] and row["came"] < reader.until
+                    ]
 
     def _frontier(self, part: int, each: Sequence[Settled]) -> tuple[_Steps, Frontier]:
         """Return how far times are settled, and how far windows are answered."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from xscl.spark.own_functions import packed_functions, unpack_functions
 from xscl.templates.columns import Int64s
 from xscl.templates.find import Finder
 from xscl.templates.program_files import load_program
@@ -41,6 +42,8 @@ class QueryFiles:
     program: str
     places: Mapping[str, Int64s]
     """Places of the events that row windows count, by channel."""
+    functions: tuple[bytes, ...] = ()
+    """Functions of one's own, packed with the code of their modules."""
 
     @classmethod
     def of(cls, plan: Plan) -> QueryFiles:
@@ -50,6 +53,7 @@ class QueryFiles:
             str(plan.rows_path) if plan.answered else None,
             str(plan.program_path),
             plan.places,
+            packed_functions(plan.functions),
         )
 
 
@@ -61,6 +65,7 @@ def kernels_of(plan: Plan, finder: Finder) -> Kernels:
 
 def loaded_kernels(files: QueryFiles) -> Kernels:
     """Load the kernels in a task; a process remembers what it has solved from task to task."""
+    unpack_functions(files.functions)
     specs, rows = files.specs or "", files.rows or ""
     program = load_program(files.program)
     program.ordinals.take(files.places)

@@ -17,6 +17,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.docids import place_of
 from xscl.base.errors import XsclError
+from xscl.base.own_functions import FAILED
 from xscl.catalog.groups import asking_of
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import QUERIES, in_parts
@@ -54,6 +55,7 @@ class Unnamed:
     docids: tuple[int, ...]
     groups: tuple[int, ...] | None
     """Numbers of groups, below 0 for history groups; None: nobody gets the document."""
+    condition: str = "XSCL_MATCH_LIMIT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +95,10 @@ def refused_at_matching(
         channel, _, id_ = row["place"].partition("\0")
         of = tuple(sorted({gid for entry in row["chain"] for gid in groups.get(entry["var2"], ())}))
         who = of if row["chain"] else None
-        message = f"{row['strval']}: it has no match with it" if who is not None else row["strval"]
-        found.append(Unnamed(channel, id_, row["ts"], message, "stage 1", (row["docid"],), who))
+        reason = row["strval"].removeprefix(FAILED)
+        condition = "XSCL_FUNCTION_FAILED" if reason != row["strval"] else "XSCL_MATCH_LIMIT"
+        message = f"{reason}: it has no match with it" if who is not None else reason
+        found.append(Unnamed(channel, id_, row["ts"], message, "stage 1", (row["docid"],), who, condition))
     return found
 
 
@@ -140,7 +144,7 @@ def named(connection: Connection, refused: Iterable[Unnamed], filled: Sequence[Q
             for name, first, last in queries.get(gid, ())
             if first < min(places) and max(places) < last
         }
-        condition = "XSCL_DOCUMENT_LIMIT" if each.groups is None else "XSCL_MATCH_LIMIT"
+        condition = "XSCL_DOCUMENT_LIMIT" if each.groups is None else each.condition
         for name in (None,) if each.groups is None else sorted(names):
             rejection = Rejection(name, each.channel, each.id, each.ts, condition, each.message, each.source)
             if rejection not in told:

@@ -7,7 +7,7 @@ some of the queries that share the steps (``templates.member_sets``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import lru_cache
@@ -17,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from xscl.batches.aggregate_values import Value, number_of
-from xscl.language.step_terms import Filter, Fold, Node, Part, StepsDefinition
+from xscl.language.step_terms import Computed, Filter, Fold, Next, Node, Part, StepsDefinition
+from xscl.language.step_terms import Value as AskedValue
+from xscl.language.terms import Comparison, Term
 from xscl.store.results import NO_DOC
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.lanes import FAR
@@ -34,6 +36,7 @@ __all__ = [
     "objects",
     "of_members",
     "parts_in",
+    "terms_of",
     "double_of",
 ]
 
@@ -257,3 +260,29 @@ def joined_rows(parts: Sequence[Rows]) -> Rows:
         return parts[0]
     columns: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS}
     return Rows(**columns)
+
+
+def terms_of(root: Node) -> Iterator[Term]:
+    """Yield the values that steps speak of."""
+    waiting: list[AskedValue | None] = []
+    for node in numbered_nodes(root):
+        if isinstance(node, Next | Fold):
+            waiting += [side for key in node.skip.keys for side in (key.left, key.right)]
+        comparisons: tuple[Comparison, ...] = ()
+        match node:
+            case Filter():
+                comparisons = node.comparisons
+            case Next():
+                comparisons = node.skip.comparisons
+            case Fold():
+                comparisons = (*node.skip.comparisons, *node.conditions)
+                waiting += [kept.value for kept in node.accumulators]
+                waiting += [side for taken in node.taken for side in (taken.term, taken.first)]
+        waiting += [side for each in comparisons for side in (each.left, each.right)]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Computed):
+            waiting += (value.left, value.right)
+        elif value is not None:
+            yield value
+            waiting.append(value.first)

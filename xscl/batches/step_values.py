@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from xscl.base.values import COMPARISONS, apply_functions
+from xscl.base.values import COMPARISONS
 from xscl.batches.aggregate_values import Value, holds, number_of
+from xscl.batches.function_failures import apply_to_match
 from xscl.batches.step_rows import Layout, Objects, Rows, Taking, double_of, objects
 from xscl.language.step_terms import Between, Computed, DurationIs, Fold
 from xscl.language.step_terms import Value as Asked
@@ -242,7 +243,7 @@ def _numeric(term: Term) -> bool:
 
 def _applied(term: Term, value: Value) -> Value:
     for name in reversed(term.functions):
-        value = apply_functions(name, value) if isinstance(value, str) else None
+        value = apply_to_match(name, value) if isinstance(value, str) else None
     return value
 
 

@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from xscl.batches.absence_changes import Retraction, retraction_rows
 from xscl.batches.aggregate_answers import Frontier
 from xscl.batches.attempt import Attempt
+from xscl.batches.function_failures import failed, failed_value, own_terms
 from xscl.batches.refusals import Rejection
 from xscl.batches.settled import settled_times
 from xscl.batches.step_answers import Decided, Teller
@@ -31,7 +32,7 @@ from xscl.batches.step_files import KeptRows, KeptSteps, Member, read_steps, sta
 from xscl.batches.step_meeting import TooMany
 from xscl.batches.step_parts import PartMatches, PartMembers
 from xscl.batches.step_replay import Replay, before, moved_again
-from xscl.batches.step_rows import Layout, Rows, joined_rows, layout_of, of_members
+from xscl.batches.step_rows import Layout, Rows, joined_rows, layout_of, of_members, terms_of
 from xscl.batches.step_sharing import sharing_of
 from xscl.batches.step_tree import Tree
 from xscl.catalog.retractions import add_retractions
@@ -41,6 +42,7 @@ from xscl.catalog.windows import Reader
 from xscl.language.step_shapes import step_id
 from xscl.language.step_terms import StepsDefinition
 from xscl.language.steps import known_shape
+from xscl.language.terms import Term
 from xscl.store.event_files import events_of
 from xscl.store.results import NO_DOC
 from xscl.store.state_files import StateFile
@@ -270,9 +272,34 @@ class Steps:
         self._new.rows[step.name].append(KeptRows(members, sharing.sets, tree.state))
         rows = of_members(rows, layout, step.definition)
         self._refuse(layout, tree.too_long, members)
+        for term in own_terms(terms_of(step.definition.root)):
+            self._refuse_values(layout, term, new[term.part], members)
         self.changed |= bool(len(rows))
         keys = {gid: step.groups[gid].of.key for gid, _ in members}
         yield Decided(step.definition, layout, members, sharing, rows, keys)
+
+    def _refuse_values(self, layout: Layout, term: Term, new: Rows, members: Sequence[Member]) -> None:
+        """Tell of new matches of a part on whose values functions fail."""
+        publisher = self.batch.publisher
+        texts = new.texts[:, layout.variable(term.part, term.place)]
+        reasons = dict(failed(term.functions, texts.tolist()))
+        if publisher is None or not reasons:
+            return
+        docs = {at: max(doc for doc in new.docs[at].tolist() if doc != NO_DOC) for at in reasons}
+        known = self._events(np.array(sorted(set(docs.values())), dtype=np.int64))
+        for gid, since in members:
+            for reader in self._readers[gid]:
+                publisher.rejected += [
+                    failed_value(reader.name, row["channel"], row["id"], row["ts"], reasons[at], "steps")
+                    for at, doc in docs.items()
+                    for row in known.get(doc, ())
+                    if reader.since == since and since < new.first[at]
+                ]
+
+    def _events(self, docs: Int64s) -> dict[int, list[dict[str, Any]]]:
+        """Return documents with their channels, ids and times."""
+        events = events_of(self.batch.home, docs, ["docid", "channel", "id", "ts"], self.batch.made)
+        return {row["docid"]: [row] for row in events.to_pylist()}
 
     def _refuse(self, layout: Layout, too_long: Sequence[Rows], members: Sequence[Member]) -> None:
         """Tell which runs were cut off."""
@@ -281,15 +308,14 @@ class Steps:
         if not len(rows) or publisher is None:
             return
         docs = np.array([next(doc for doc in row if doc != NO_DOC) for row in rows.docs.tolist()], dtype=np.int64)
-        events = events_of(self.batch.home, np.unique(docs), ["docid", "channel", "id", "ts"], self.batch.made)
-        known = {row["docid"]: row for row in events.to_pylist()}
+        known = self._events(np.unique(docs))
         message = (
             f"a run from this event ends early: it has {MOST_ROUNDS:,} iterations or matches at once, or the FOLD made "
             f"{MOST_INSTANCES:,} in this batch; give FOLD a window, or a stricter WHILE"
         )
         for gid, since in members:
             for reader in self._readers[gid]:
-                for row in (known[doc] for doc in docs.tolist() if doc in known and reader.since == since):
+                for row in (row for doc in docs.tolist() if reader.since == since for row in known.get(doc, ())):
                     publisher.rejected.append(
                         Rejection(reader.name, row["channel"], row["id"], row["ts"], "XSCL_RUN_LIMIT", message, "steps")
                     )

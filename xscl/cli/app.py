@@ -25,6 +25,7 @@ from typer.main import get_group
 
 from xscl import __version__
 from xscl.base.errors import XsclError
+from xscl.base.own_functions import VARIABLE, load_named
 from xscl.base.pandas_later import put_pandas_off
 from xscl.base.private import keep_files_private
 from xscl.base.terminal import safe_message, show, tell
@@ -73,7 +74,7 @@ def _safe_errors() -> Iterator[None]:
     except Exception as error:
         if hasattr(error, "format_message"):
             misplaced = getattr(error, "option_name", None)
-            if misplaced in ("-q", "--quiet", "-v", "--verbose"):
+            if misplaced in ("-q", "--quiet", "-v", "--verbose", "--functions"):
                 context = error.ctx  # type: ignore[attr-defined]
                 words = context.command_path.removeprefix(context.find_root().command_path)
                 meant = f"xscl {misplaced}{words}"
@@ -162,9 +163,19 @@ def _main(
     ] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="No messages, only data and errors.")] = False,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Errors with their Python traceback.")] = False,
+    functions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--functions",
+            metavar="MODULE[:NAME]",
+            help="A Python module with functions that queries call, beside those of XSCL_FUNCTIONS; may be repeated.",
+        ),
+    ] = None,
 ) -> None:
     Output.quiet = quiet
     Output.verbose = verbose
+    if functions or VARIABLE in os.environ:
+        load_named(functions or ())
 
 
 def _tell_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from xscl.base.errors import EngineError
+from xscl.base.own_functions import OwnFunction, load_functions
 from xscl.base.settings import DEFAULT_SETTINGS, Settings
 from xscl.engine.answering import Answering
 from xscl.engine.ingesting import Ingesting
@@ -31,6 +32,7 @@ def connect(
     remote: str | None = None,
     spark_conf: Mapping[str, str] | None = None,
     settings: Settings = DEFAULT_SETTINGS,
+    functions: Iterable[OwnFunction] = (),
 ) -> Engine:
     """Open a home, creating it if need be.
 
@@ -44,10 +46,14 @@ def connect(
         remote: a server of Spark Connect for a session of ours, such as ``sc://host:15002``.
         spark_conf: settings of Spark for a session of ours.
         settings: where work is done; no setting changes an answer.
+        functions: functions of one's own that queries call, made by ``xscl.function``.  This process knows them from
+            now on.
 
     Raises:
-        EngineError: ``XSCL_BAD_OPTION``: there are two of ``spark``, ``master`` and ``remote``, or one is no address.
+        EngineError: ``XSCL_BAD_OPTION``: there are two of ``spark``, ``master`` and ``remote``, or one is no address;
+            ``XSCL_BAD_FUNCTION``: something in ``functions`` is none, or another one has its name and version.
     """
+    load_functions(functions)
     if spark is not None and (master is not None or remote is not None or spark_conf):
         raise EngineError("XSCL_BAD_OPTION", "spark is a session, so master, remote and spark_conf have no meaning")
     options = SessionOptions(master, remote, MappingProxyType(dict(spark_conf or {})))

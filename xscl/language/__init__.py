@@ -17,6 +17,7 @@
 * ``compile``: Normal form to what the engine registers
 * ``conditions``: Brackets to conditions of steps, with names by URI
 * ``constructor``: Element constructors of SELECT
+* ``declared``: Declarations for a text: prefixes of namespaces, and the functions of one's own that the text calls
 * ``facts``: Facts of channels from which queries are compiled
 * ``form_reader``: Forms of texts, read off their tokens: texts of one form differ in names, windows and the order of
   conditions

@@ -12,8 +12,10 @@ from functools import lru_cache
 from typing import NoReturn
 
 from xscl.base.errors import QueryError, Span, UnsupportedFeatureError
+from xscl.base.own_functions import is_own, shown_name
 from xscl.base.types import FIRST_TIME, LAST_TIME
 from xscl.language import ast, constructor
+from xscl.language.declared import atom_function
 from xscl.language.format import format_operand
 from xscl.language.normalize import normalize
 from xscl.language.parser import parse_query
@@ -286,10 +288,13 @@ class _Definer:
             case ast.Linear(None, _, constant):
                 return Term("number", constant=constant, is_number=True)
             case ast.FunctionOperand(name, inner):
+                full = atom_function(operand, self.namespaces or {}, self.text)
                 term = self._of_group(inner)
+                if is_own(full):
+                    self._fail(f"{name}() of a group", operand.span, f"GROUP BY {format_operand(operand)}")
                 if term.is_number:
                     self._fail(f"{name}() of a number", self.aggregate.span, "a function of a text")
-                return replace(term, functions=(name, *term.functions))
+                return replace(term, functions=(full, *term.functions))
         assert isinstance(operand, ast.Linear) and operand.path is not None
         path = operand.path
         if path.name in self.measures:
@@ -308,12 +313,12 @@ class _Definer:
     def _term(self, operand: ast.Operand, kind: TermKind, place: int) -> Term:
         functions = []
         while isinstance(operand, ast.FunctionOperand):
-            functions.append(operand.name)
+            functions.append(atom_function(operand, self.namespaces or {}, self.text))
             operand = operand.operand
         assert isinstance(operand, ast.Linear)
         plain = operand.factor == 1 and operand.constant == 0
         if functions and not plain:
-            self._fail(f"{functions[0]}() of a number", operand.span, "a function of a text")
+            self._fail(f"{shown_name(functions[0])}() of a number", operand.span, "a function of a text")
         return Term(kind, place, tuple(functions), operand.factor, operand.constant, not plain)
 
 

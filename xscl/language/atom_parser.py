@@ -8,13 +8,14 @@ from fractions import Fraction
 from typing import NoReturn
 
 from xscl.base.durations import MAX_DIGITS, UNITS, iso_duration, scaled
+from xscl.base.own_functions import RESERVED
 from xscl.language import ast
 from xscl.language.format import format_operand
 from xscl.language.path_parser import COMPARISONS, PathParser
 from xscl.language.token_reader import shown
 from xscl.language.tokens import Token
 
-__all__ = ["AGGREGATES", "AtomParser"]
+__all__ = ["AGGREGATES", "ATOM_FUNCTIONS", "AtomParser"]
 
 AGGREGATES = ("count", "sum", "avg", "min", "max", "first", "last")
 ATOM_FUNCTIONS = ("lower", "normalize-space", "host", "url")
@@ -257,7 +258,7 @@ class AtomParser(PathParser):
                     token.span,
                     "write A FOLD {x = y WHILE q > last(q, p)} B",
                 )
-            if token.value not in ATOM_FUNCTIONS:
+            if token.value not in ATOM_FUNCTIONS and token.value.lower() in RESERVED:
                 self.unsupported(
                     "XSCL_UNSUPPORTED_FUNCTION",
                     f"the function {token.value}() is not supported in a join predicate",

@@ -8,9 +8,11 @@ from typing import NoReturn
 
 from xscl.base.errors import QueryError, Span
 from xscl.base.namespaces import DEFAULT_NAMESPACES
+from xscl.base.own_functions import returns_numbers
 from xscl.base.values import number_text
 from xscl.base.words import is_word, split_words
 from xscl.language import ast
+from xscl.language.declared import own_function, prefixes
 from xscl.language.path_parser import PREDICATE_FUNCTIONS
 from xscl.xpath.pattern import (
     AllOf,
@@ -66,7 +68,7 @@ class Brackets:
                 text=self.text,
                 span=test.span,
                 hint=f"declare it: DECLARE NAMESPACE {test.prefix} = '…'; "
-                f"known without declaration: {' '.join(sorted(self.namespaces))}",
+                f"known without declaration: {' '.join(sorted(prefixes(self.namespaces)))}",
             )
         return _node_test(test.kind, uri, local)
 
@@ -93,7 +95,7 @@ class Brackets:
     def _call_condition(self, call: ast.Call, op: str | None, literal: ast.Literal_ | None) -> Condition:
         converted = self._call(call)
         if op is None or literal is None:
-            if call.name in _NUMBERS:
+            if call.name in _NUMBERS or returns_numbers(converted.name):
                 self._fail(
                     "XSCL_SYNTAX",
                     f"{call.name}() is a number, which alone inside brackets would be a position",
@@ -111,10 +113,15 @@ class Brackets:
         return comparison(converted, op, literal)
 
     def _call(self, call: ast.Call) -> Call:
-        assert call.name in PREDICATE_FUNCTIONS
         if call.name == "contains-word":
             return self._contains_word(call)
-        return Call(call.name, tuple(self._expression(arg) for arg in call.args))
+        return Call(self._function(call), tuple(self._expression(arg) for arg in call.args))
+
+    def _function(self, call: ast.Call) -> str:
+        """Return a function's name in definitions."""
+        if call.name in PREDICATE_FUNCTIONS:
+            return call.name
+        return own_function(call.name, self.namespaces, self.text, call.span, sorted([*PREDICATE_FUNCTIONS, "not"]))
 
     def _contains_word(self, call: ast.Call) -> Call:
         """Return the call with its words folded, rising and each once, so that calls that ask the same are equal."""

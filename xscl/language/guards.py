@@ -30,6 +30,7 @@ from xscl.xpath.pattern import (
     Step,
     Truth,
     conditions,
+    uses_own,
 )
 
 __all__ = ["Lifted", "lift"]
@@ -86,6 +87,7 @@ def lift(
                 changed[node] = Step(of_column.axis, of_column.test, left)
     if not of_document and not of_root:
         return as_it_is
+    of_document, of_root = _with_own(of_document), _with_own(of_root)
     asked = _Asked(channel, bare)
     try:
         found = _product(
@@ -133,6 +135,16 @@ def _split(parts: Sequence[Condition]) -> tuple[list[Condition], tuple[Condition
     return compared, tuple(each for each in parts if each not in compared)
 
 
+def _with_own(parts: list[Condition]) -> list[Condition]:
+    """Return conditions with functions of one's own as one condition with all others.
+
+    So such a function is called where all others hold, and costs no document that these leave out.
+    """
+    if len(parts) < 2 or not any(map(uses_own, parts)):
+        return parts
+    return [AllOf(conditions(parts))]
+
+
 def _compares(condition: Condition) -> bool:
     match condition:
         case Comparison() | Compared() | Truth():
@@ -162,6 +174,8 @@ class _Asked:
             _TooMany: there are more than a guard may have.
         """
         match condition:
+            case _ if uses_own(condition):
+                return (frozenset([self._fact(Negation(condition) if negated else condition, on_root=on_root)]),)
             case Negation(part):
                 return self.alternatives(part, on_root=on_root, negated=not negated)
             case AllOf(parts) | AnyOf(parts):

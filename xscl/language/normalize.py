@@ -18,9 +18,11 @@ from fractions import Fraction
 from typing import NoReturn
 
 from xscl.base.errors import QueryError, Span
+from xscl.base.own_functions import own_parts, shown_name
 from xscl.base.values import apply_functions, number_text
 from xscl.language import ast
 from xscl.language.conditions import Brackets, comparison
+from xscl.language.declared import atom_function
 from xscl.language.row_windows import rows_of
 from xscl.language.windows import PlacedJoin, bound_block, cases_of, placed_joins
 from xscl.templates.bounds import Case, pair_index
@@ -252,24 +254,33 @@ class _Normalizer:
         """Return an operand with a variable, or a constant."""
         names: list[str] = []
         while isinstance(operand, ast.FunctionOperand):
-            names.append(operand.name)
+            names.append(atom_function(operand, self.brackets.namespaces, self.text))
             operand = operand.operand
         functions = " ".join(names)
         if isinstance(operand, ast.StringOperand):
+            if own := own_parts(functions):
+                # Whoever registers a text has the function called by nobody.
+                said = f"{shown_name(own[0])}() is applied to a constant"
+                self._fail("XSCL_SYNTAX", said, operand.span, "write the value that it gives")
             value = apply_functions(functions, operand.value) if names else operand.value
             if value is None:
                 self._fail("XSCL_SYNTAX", f"{names[0]}() has no value here", operand.span, "write the value itself")
             return value
         if operand.path is None:
             if names:
-                self._fail("XSCL_SYNTAX", f"{names[0]}() is applied to a number", operand.span, "it takes text")
+                self._fail(
+                    "XSCL_SYNTAX", f"{shown_name(names[0])}() is applied to a number", operand.span, "it takes text"
+                )
             return operand.constant
         if operand.factor == 0:
             self._fail("XSCL_SYNTAX", f"{operand.path.name} is multiplied by 0", operand.span, "leave it out")
         linear = operand.factor != 1 or operand.constant != 0
         if linear and names:
             self._fail(
-                "XSCL_SYNTAX", f"{names[0]}() takes text, not arithmetic", operand.span, "compare plain variables"
+                "XSCL_SYNTAX",
+                f"{shown_name(names[0])}() takes text, not arithmetic",
+                operand.span,
+                "compare plain variables",
             )
         return _Side(operand.path, functions, linear, operand.factor, operand.constant)
 

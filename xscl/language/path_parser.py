@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn, cast
 
 from xscl.base.errors import QueryError, Span
+from xscl.base.own_functions import RESERVED
 from xscl.language import ast
 from xscl.language.token_reader import TokenReader, shown
 from xscl.language.tokens import Token
@@ -267,7 +268,7 @@ class PathParser(TokenReader):
     def call(self) -> ast.Call:
         """Read a call of a function."""
         start = self.next()
-        if start.value not in PREDICATE_FUNCTIONS:
+        if start.value not in PREDICATE_FUNCTIONS and start.value.lower() in RESERVED:
             self.unsupported(
                 "XSCL_UNSUPPORTED_FUNCTION",
                 f"the function {start.value}() is not supported inside brackets",
@@ -283,7 +284,7 @@ class PathParser(TokenReader):
                 args.append(self.argument())
         self.op(")", f"to close {start.value}(")
         self.depth -= 1
-        least, most = PREDICATE_FUNCTIONS[start.value]
+        least, most = PREDICATE_FUNCTIONS.get(start.value, (1, 1))  # a function of one's own takes one text
         if len(args) < least or most is not None and len(args) > most:
             wanted = str(least) if least == most else f"{least} or more" if most is None else f"{least} to {most}"
             self.fail(f"{start.value}() takes {wanted} arguments, not {len(args)}", at=self.since(start))

@@ -6,8 +6,7 @@ a time; ``one_query`` takes a text of one query.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xscl.base.errors import CatalogError, QueryError, QuerySyntaxError, Span
@@ -23,7 +22,6 @@ __all__ = [
     "ScriptItem",
     "in_cel",
     "iter_script",
-    "namespaces_json",
     "one_query",
     "parse_script",
     "raw_statements",
@@ -239,11 +237,6 @@ def one_query(text: str, name: str | None = None) -> tuple[RawStatement, str | N
             hint="give one name, or 'xscl query load' the text as a file",
         )
     return found, name if name is not None else found.name, namespaces
-
-
-def namespaces_json(namespaces: Mapping[str, str]) -> str:
-    """Return declared namespaces as they are kept."""
-    return json.dumps(dict(namespaces))
 
 
 def require_characters(text: str, start: int = 0, end: int | None = None) -> None:

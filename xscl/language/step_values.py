@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from xscl.base.errors import QueryError, Span
+from xscl.base.own_functions import is_own, shown_name
 from xscl.language import ast
+from xscl.language.declared import atom_function
 from xscl.language.step_terms import Accumulator, Computed, Taken, Value
 from xscl.language.terms import Term
 from xscl.language.windows import bound_block
@@ -51,8 +53,12 @@ class StepValues:
         measures: Sequence[ast.Measure],
         block_of: Mapping[str, int],
         where: Mapping[str, tuple[int, int]],
+        declared: Mapping[str, str],
     ) -> None:
-        """Prepare; ``where`` has the part and the place of each variable that is mentioned."""
+        """Prepare; ``where`` has the part and the place of each variable that is mentioned, ``declared`` the functions
+        of one's own.
+        """
+        self.declared = declared
         self.text, self.block_of, self.where = text, block_of, where
         self.measures = {measure.text: measure for measure in measures}
         self.folds: list[FoldNames] = []
@@ -66,10 +72,13 @@ class StepValues:
             case ast.Linear(None, _, constant):
                 return Term("number", constant=constant, is_number=True)
             case ast.FunctionOperand(name, inner):
+                full = atom_function(operand, self.declared, self.text)
                 found = self.term(inner, scope)
                 if found.is_number:
                     self._fail(f"{name}() of a number", operand.span, "it takes text")
-                return replace(found, functions=(name, *found.functions))
+                if is_own(full) and found.kind != "variable":
+                    self._fail(f"{name}() of what is no variable", operand.span, "it takes the text of one variable")
+                return replace(found, functions=(full, *found.functions))
         assert isinstance(operand, ast.Linear) and operand.path is not None
         if operand.factor == 0:
             self._fail(f"{operand.path.name} is multiplied by 0", operand.span, "leave it out")
@@ -77,7 +86,9 @@ class StepValues:
         if operand.factor == 1 and operand.constant == 0:
             return found
         if found.functions:
-            self._fail(f"{found.functions[0]}() takes text, not arithmetic", operand.span, "compare plain values")
+            self._fail(
+                f"{shown_name(found.functions[0])}() takes text, not arithmetic", operand.span, "compare plain values"
+            )
         factor, constant = operand.factor * found.factor, operand.factor * found.constant + operand.constant
         return replace(found, factor=factor, constant=constant, is_number=True)
 

@@ -216,7 +216,7 @@ class _Definer:
             for number, part in enumerate(self.places.parts)
             for place, name in enumerate(part.names)
         }
-        self.values = StepValues(text, query.measures, block_of, where)
+        self.values = StepValues(text, query.measures, block_of, where, namespaces or {})
 
     def definition(self) -> StepsDefinition:
         query, steps = self.query, self.query.steps

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from xscl.base.errors import UnsupportedFeatureError
 from xscl.base.mixed import Kind, is_role, mixed_parts, most_parts, roles, with_kinds
+from xscl.base.own_functions import returns_numbers
 from xscl.language.column_types import BlockColumns, ColumnType
 from xscl.language.normalize import MAX_JOINS, NormalJoin, NormalQuery
 
@@ -89,6 +90,8 @@ class _Side:
 
     def _kind(self, type_: ColumnType) -> Kind:
         """Return the kind of values of a type; a function makes a text of each."""
+        if returns_numbers(self._functions):
+            return "n"
         if self._op in ("=", "!="):
             return "n" if type_ == "number" and not self._functions else "s"
         if type_ == "time" and not self._functions:

@@ -10,14 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.collecting import collecting_later, spare_collector
 from xscl.base.mixed import label
+from xscl.base.own_functions import loaded_functions, require_functions
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.catalog.memberships import stored_memberships
 from xscl.catalog.records import ChannelInfo
+from xscl.catalog.tables import QUERIES
+from xscl.language.declared import own_functions
 from xscl.language.facts import ChannelFacts, asks_kind, deciding
 from xscl.language.group_data import GroupForm
 from xscl.planning.group_forms import GroupForms
@@ -34,7 +38,7 @@ from xscl.templates.template import Group
 from xscl.xpath.automaton import Automaton
 from xscl.xpath.relational import ChannelSplit, RowShape
 from xscl.xpath.row_witness import RowMatcher
-from xscl.xpath.states import SpecKey, WitnessSpec, spec_digests, spec_key
+from xscl.xpath.states import SpecKey, WitnessSpec, own_digests, spec_digests, spec_key
 
 __all__ = ["Plan", "PlannedGroup", "Planner", "Value", "row_shapes"]
 
@@ -63,6 +67,8 @@ class Plan:
     asking: Callable[[Collection[int]], Mapping[int, Sequence[int]]]
     """The groups of some digests of specs (``spec_digests``)."""
     groups: Mapping[int, PlannedGroup]
+    functions: frozenset[str]
+    """Functions of one's own that they need, by their names in definitions."""
     _files: WorkerFiles
 
     @property
@@ -97,6 +103,22 @@ def row_shapes(channels: Mapping[str, ChannelInfo]) -> dict[str, RowShape]:
         for name, channel in channels.items()
         if channel.schema is not None
     }
+
+
+def _required_functions(connection: Connection, texts: Sequence[GroupText]) -> set[str]:
+    """Return the functions of one's own that groups need; refuse to plan these without them.
+
+    Raises:
+        EngineError: ``XSCL_UNKNOWN_FUNCTION``.
+    """
+    found: set[str] = set()
+    for row in texts:
+        needed = own_functions(row.namespaces)
+        if needed and not set(needed) <= {each.full for each in loaded_functions()}:
+            name = connection.scalar(sa.select(QUERIES.c.qid).where(QUERIES.c.gid == row.number).limit(1))
+            require_functions(needed, name)
+        found.update(needed)
+    return found
 
 
 _Way = Literal["walk", "columns"]
@@ -180,6 +202,7 @@ class Planner:
         self.reach = ReachBuilder()
         """Reach of the state that the groups of the program need."""
         self._facts: dict[str, ChannelFacts] = {}
+        self._functions: set[str] = set()
         self._memberships: dict[int, Membership] = {}
         self._shapes: dict[str, RowShape] = {}
         self._groups: dict[int, PlannedGroup] = {}
@@ -232,7 +255,9 @@ class Planner:
         missing = sorted(set(missing).intersection(stale) | {gid for gid in missing if gid not in self._groups})
         whole = self._chosen is None and not self._groups
         with collecting_later():
-            compiled = self._forms.of(self._subscribers.texts(connection, missing), facts, whole=whole)
+            texts = self._subscribers.texts(connection, missing)
+            self._functions |= _required_functions(connection, texts)
+            compiled = self._forms.of(texts, facts, whole=whole)
             self._memberships |= memberships
             self._change(stale, compiled, memberships)
             counts = self._program.ordinals.counts
@@ -255,7 +280,9 @@ class Planner:
         """Return the groups of some digests of specs."""
         found: dict[int, list[int]] = {}
         for gid, known in self._groups.items() if digests else ():
-            for digest in {digest for spec in known.specs for digest in spec_digests(spec.spec)}.intersection(digests):
+            specs = [spec.spec for spec in (*known.specs, *known.read.specs)]
+            asked = {digest for spec in specs for digest in (*spec_digests(spec), *own_digests(spec))}
+            for digest in asked.intersection(digests):
                 found.setdefault(digest, []).append(gid)
         return found
 
@@ -377,7 +404,10 @@ class Planner:
         self._matchers, self._shapes = matchers, shapes
         self._files.rows.changed()
         walked, answered = frozenset(+self._counts["walk"]), frozenset(+self._counts["columns"])
-        self._plan = Plan(self._program, matchers, walked, answered, shapes, self._asking, self._groups, self._files)
+        functions = frozenset(self._functions)
+        self._plan = Plan(
+            self._program, matchers, walked, answered, shapes, self._asking, self._groups, functions, self._files
+        )
         self._changed.clear()
 
     def _answer(self, spec: _Spec, way: _Way | None) -> None:

@@ -11,6 +11,7 @@ from xscl.base.namespaces import DEFAULT_NAMESPACES
 from xscl.base.types import format_time
 from xscl.catalog.suggestions import nearest
 from xscl.language.compile import CompiledQuery
+from xscl.language.declared import prefixes as prefixes_of
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import normalize
 from xscl.language.statements import RawStatement
@@ -66,7 +67,7 @@ def name_notes(
         namespaces: declared prefixes.
         names: gives what is known of a channel.
     """
-    prefixes = {uri: prefix for prefix, uri in {**DEFAULT_NAMESPACES, **namespaces}.items()}
+    prefixes = {uri: prefix for prefix, uri in {**DEFAULT_NAMESPACES, **prefixes_of(namespaces)}.items()}
     seen: set[tuple[str, NodeTest]] = set()
     for block, channel in zip(compiled.normal.blocks, compiled.channels, strict=True):
         known = names(channel)

@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.docids import published_docid
 from xscl.base.errors import CatalogError, Span, XsclError
+from xscl.base.own_functions import declared_functions
 from xscl.base.types import QueryName, QueryOutcome, now_micros, owner_text, require_name
 from xscl.catalog.channels import put_channel
 from xscl.catalog.event_counts import channel_counts
@@ -23,11 +24,12 @@ from xscl.catalog.suggestions import no_query
 from xscl.language import ast
 from xscl.language.cel import query_of_cel
 from xscl.language.compile import CompiledQuery, at_level
+from xscl.language.declared import declared_json
 from xscl.language.facts import is_sub_query
 from xscl.language.format import format_query
 from xscl.language.forms import Prepared, Preparer
 from xscl.language.published_columns import published_columns
-from xscl.language.statements import RawStatement, namespaces_json, one_query, require_characters
+from xscl.language.statements import RawStatement, one_query, require_characters
 from xscl.registry.cel_schemas import stream_schemas
 from xscl.registry.channel_names import ChannelNames
 from xscl.registry.counted import refuse_counted, refuse_counting
@@ -163,10 +165,11 @@ class Registrations:
         self.owner = info.owner
         statement, _, _ = one_query(info.said)
         self.loading.forget(name)
-        self._fold(statement, name, namespaces_json(info.namespaces), info.level, resumes=True)
+        kept = json.dumps(dict(info.namespaces))
+        self._fold(statement, name, kept, info.level, resumes=True)
         self.loading.flush()
         self._forget_dropped(end_unread(self.connection, info.gid, now_micros()))
-        prepared = self._preparer(namespaces_json(info.namespaces)).prepare_text(info.text)
+        prepared = self._preparer(kept).prepare_text(info.text)
         missed = Counter(channel_counts(self.connection, since, place))
         missed += Counter(channel_counts(self.connection, published_docid(since, 0), published_docid(place, 0) - 1))
         return Resumed(name, since, place, sum(missed[channel] for channel in {*prepared.compiled.channels}))
@@ -188,7 +191,8 @@ class Registrations:
 
     def _add(self, statement: RawStatement, name: str | None, namespaces: Mapping[str, str]) -> QueryName:
         refuse_reserved([name])
-        return self._fold(self.in_xscl(statement), name, namespaces_json(namespaces))
+        statement = self.in_xscl(statement)
+        return self._fold(statement, name, declared_json(namespaces, statement.query_tokens, declared_functions()))
 
     def _fold(
         self, statement: RawStatement, name: str | None, kept: str, level: str | None = None, *, resumes: bool = False

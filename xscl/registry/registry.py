@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection
 from xscl.base.collecting import collecting_later
 from xscl.base.errors import CatalogError
 from xscl.base.failpoints import step
+from xscl.base.own_functions import declared_functions
 from xscl.base.types import QueryName, QueryOutcome, is_name, now_micros, require_name, to_micros
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.intake_order import read_last_places
@@ -23,8 +24,9 @@ from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import NEVER
 from xscl.language.compile import CompiledQuery
 from xscl.language.constructor import NO_CHARACTER
+from xscl.language.declared import declared_json
 from xscl.language.group_data import GroupForm
-from xscl.language.statements import RawStatement, namespaces_json, one_query, raw_statements
+from xscl.language.statements import RawStatement, one_query, raw_statements
 from xscl.registry.channel_names import ChannelNames
 from xscl.registry.loading import query_digest
 from xscl.registry.memory import Memory
@@ -157,16 +159,17 @@ class Registry:
         statement, name, namespaces = one_query(text, name)
         name = name or _UNNAMED
         require_name(name)
-        kept = namespaces_json(namespaces)
         with self.catalog.read() as connection:
             work = self._registrations(connection, strict=False, owner=None, registers=False)
-            text, prepared, notes, written = work.unregistered(work.in_xscl(statement), kept)
+            statement = work.in_xscl(statement)
+            kept = declared_json(namespaces, statement.query_tokens, declared_functions())
+            text, prepared, notes, written = work.unregistered(statement, kept)
         starting, place = prepared.starting, self.catalog.ask(read_last_places)[1] + 1
         info = QueryInfo(
             query=1,
             name=name,
             text=text,
-            namespaces=namespaces,
+            namespaces=json.loads(kept),
             gid=1,
             template=prepared.compiled.template.id,
             digest=query_digest(name, text),

@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from xscl.answers.match_window import parse_moment
 from xscl.base.errors import EngineError
+from xscl.base.own_functions import loaded_modules
 from xscl.base.types import now_micros
 from xscl.service.calls import BODY, Body, Reader, Running, problems
 from xscl.service.once_worker import Question
@@ -57,6 +58,7 @@ async def run(asked: Asked, request: Request, service: Running, holder: Reader) 
         _since(asked.since),
         asked.limit,
         service.settings.run_bytes,
+        loaded_modules(),
     )
     # A wrong text needs no process.
     await run_in_threadpool(service.unregistered, asked.text, asked.name)

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from xscl.answers.ask_once import query_once
 from xscl.base.errors import XsclError
+from xscl.base.own_functions import load_named
 from xscl.base.settings import Settings
 from xscl.base.terminal import give_bytes
 from xscl.service.match_lines import match_lines
@@ -48,6 +49,8 @@ class Question:
     limit: int | None
     most_bytes: int
     """Memory that the answer may take."""
+    functions: tuple[str, ...] = ()
+    """Modules of functions, which the service was given."""
 
     def written(self) -> bytes:
         """Return the question as the process reads it."""
@@ -56,6 +59,7 @@ class Question:
 
 def _answers(asked: Question) -> Iterator[str]:
     """Yield the lines of the answer, without their ends."""
+    load_named(asked.functions)
     home = open_home(Path(asked.root), asked.catalog)
     answer = query_once(home, Settings(where="driver"), _no_session, asked.text, since=asked.since, name=asked.name)
     yield from (line.removesuffix("\n") for line in match_lines(islice(answer, asked.limit)))

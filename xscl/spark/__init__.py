@@ -7,6 +7,7 @@
 * ``java_output``: Errors that Java writes while it starts
 * ``job_counter``: Counts of Spark jobs, by Spark's own status tracker
 * ``nodes``: Nodes: what the executors of a session have and see, told by a function that needs nothing of xscl there
+* ``own_functions``: Functions of one's own on their way to tasks of Spark
 * ``places``: Places of work: the same function maps over items in this process, or in tasks of a Spark session
 * ``session``: The Spark session: the caller's own, or one of ours with settings that fit small batches
 * ``session_options``: Options of the session that a process starts: on this machine, on a cluster, or with a server of

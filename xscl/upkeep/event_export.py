@@ -38,6 +38,7 @@ from xscl.catalog.removals import read_removals
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import CHANNELS, FLUSHES, LATE, NEVER, QUERIES, STREAMS
 from xscl.language import ast
+from xscl.language.declared import prefixes
 from xscl.language.facts import is_sub_query
 from xscl.language.format import format_statement
 from xscl.store.event_lines import EventLines, Line
@@ -88,7 +89,8 @@ def _controls(connection: Connection) -> Iterator[tuple[int, Line]]:
         if is_sub_query(info.name):
             continue  # registered anew with whoever reads it
         declared = "".join(
-            f"{format_statement(ast.DeclareNamespace(prefix, uri))}\n" for prefix, uri in info.namespaces.items()
+            f"{format_statement(ast.DeclareNamespace(prefix, uri))}\n"
+            for prefix, uri in prefixes(info.namespaces).items()
         )
         # The text as it was written: ids of matches speak of it.
         line = {"name": info.name, "text": f"{declared}{info.said}"}
