@@ -188,7 +188,7 @@ def test_scripts_that_pages_show_are_the_files_beside_them() -> None:
             assert f"\n{(ROOT / 'docs' / 'examples' / name).read_text(encoding='utf-8')}```" in text, (page, name)
     # Every example is on a page.
     shown = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    for path in (ROOT / "docs" / "examples").glob("*/*"):
+    for path in (ROOT / "docs" / "examples").glob("*/*.*"):
         assert path.name in shown, path
 
 

@@ -216,11 +216,12 @@ class Windows:
         assert publisher is not None
         documents = in_fresh_dictionary(answer_documents, [(self._definition(group), answer) for group, answer in made])
         found: list[tuple[Made, tuple[int, ...]]] = []
+        having: dict[tuple[int, int, int], tuple[list[Reader], bool]] = {}
         for (group, answer), document in zip(made, documents, strict=True):
-            # Who is gone by then says nothing of who has the answer: another cut of batches would not know of it.
-            there = [each for each in self._readers[group.gid] if each.since < answer.place < each.until]
-            readers = [reader for reader in there if reader.since in answer.sees]
-            whole = len(readers) == len(there)
+            key = group.gid, id(answer.sees), answer.place  # most answers of a batch go to the same queries
+            if key not in having:
+                having[key] = self._having(group, answer)
+            readers, whole = having[key]
             if not readers:
                 continue
             if isinstance(document, XsclError):
@@ -240,6 +241,14 @@ class Windows:
             out = ResultColumns(origin_of(self.batch.span.batch, WINDOWS_LEVEL, self._told), folder)
             self.counts.update(write_made(publisher, out, found))
             step("batch.told")
+
+    def _having(self, group: Windowed, answer: Answer) -> tuple[list[Reader], bool]:
+        """Return the queries of a group that have an answer, and whether all have it that are there."""
+        # Who is gone by then says nothing of who has the answer: another cut of batches would not know of it.
+        there = [each for each in self._readers[group.gid] if each.since < answer.place < each.until]
+        sees = frozenset(answer.sees)
+        readers = [reader for reader in there if reader.since in sees]
+        return readers, len(readers) == len(there)
 
     def _definition(self, group: Windowed) -> Definition:
         return self._parts[group.part].definitions[group.gid]

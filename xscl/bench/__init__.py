@@ -22,6 +22,7 @@ Modules in reading order:
 * ``consistency``: one question at each level of consistency, over more and more disorder
 * ``patterns``: the kernels of NEXT and FOLD, for as many queries as differ in a constant
 * ``subscriptions``: the Filter workload of Cayuga: many subscriptions to three events in a row
+* ``copies``: a thousand copies of one pattern beside one, in a home
 * ``ablation``: these subscriptions without the index of conditions, and without lanes
 * ``sharing``: workloads of RUMOR with and without rules
 * ``backfill``, ``recovery``: queries answered from what is held; a process after a killed one

@@ -3,7 +3,8 @@
 FOLDs differ in the range of values that they start with.  A run is the same for whoever starts it, so a row is moved
 once, however many queries have it.  NEXTs differ in the least ratio of two values, and one walk answers all of them.
 A sample of the queries is answered one by one, row by row, and has to have the same answers.  The last cases are the
-Filter workload of the thesis' Table 4.1 (``subscriptions``), and what its parts are worth (``ablation``).
+Filter workload of the thesis' Table 4.1 (``subscriptions``), what its parts are worth (``ablation``), and what copies
+of one pattern cost in a home (``copies``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from xscl.bench.ablation import Ablated, measure_ablated
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_case, size
+from xscl.bench.copies import PATTERNS, Copies, measure_copies
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row, Value
 from xscl.bench.subscriptions import Subscriptions, measure_subscriptions, new_subscriptions
@@ -46,6 +48,10 @@ class _Sizes(Sizes):
     ablated: tuple[int, ...] = size((1_000, 10_000), (100, 1_000), option="-")
     """Subscriptions that are answered again without what they share."""
     ablated_events: int = size(20_000, 5_000)
+    copies: int = size(1_000, 100)
+    """Copies of a pattern, for each kind of pattern."""
+    copied_rows: int = size(20_000, 2_000)
+    """Rows that they meet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,7 @@ class _Rising:
         return Requests(self.key[instance - self.base], ts, ts, np.full(len(ts), FAR))
 
 
-def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[_Data | Subscriptions | Ablated]]:
+def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[_Data | Subscriptions | Ablated | Copies]]:
     sizes = lab.sizes
     random = np.random.default_rng(lab.seed)
     for count in sizes.rows:
@@ -109,15 +115,21 @@ def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[_Data | Subscriptions | Ablated]
     for count in sizes.ablated:
         made = new_subscriptions(count, sizes.ablated_events, lab.seed)
         yield Case(f"{count:,} ablated", Ablated(made), {"rows": sizes.ablated_events, "queries": count})
+    for kind in PATTERNS:
+        copies = Copies(kind, sizes.copies, sizes.copied_rows, lab.seed)
+        yield Case(f"copies of {kind}", copies, {"rows": sizes.copied_rows, "queries": sizes.copies})
 
 
-def _measure(lab: Lab[_Sizes], case: Case[_Data | Subscriptions | Ablated]) -> Outcome:
+def _measure(lab: Lab[_Sizes], case: Case[_Data | Subscriptions | Ablated | Copies]) -> Outcome:
     data = case.data
     if isinstance(data, Subscriptions):
         found, agrees = measure_subscriptions(data, lab.sizes.sample, lab.seed)
         return Outcome(found, agrees=agrees)
     if isinstance(data, Ablated):
         found, agrees = measure_ablated(data, lab.sizes.sample)
+        return Outcome(found, agrees=agrees)
+    if isinstance(data, Copies):
+        found, agrees = measure_copies(data)
         return Outcome(found, agrees=agrees)
     begin = time.process_time()
     lane = lane_of(data.key, data.ts, data.ts)
@@ -211,7 +223,7 @@ def _first(data: _Data, lane: Lane, value: Int64s, left: int, ratio: int) -> lis
     return []
 
 
-def _figures(_sizes: _Sizes, results: Sequence[Result[_Data | Subscriptions | Ablated]]) -> Row:
+def _figures(_sizes: _Sizes, results: Sequence[Result[_Data | Subscriptions | Ablated | Copies]]) -> Row:
     """Return the figures of the most rows, of each number of subscriptions, and of what they share."""
     figures: dict[str, Value] = {}
     for each in results:
@@ -222,6 +234,8 @@ def _figures(_sizes: _Sizes, results: Sequence[Result[_Data | Subscriptions | Ab
             case Ablated():
                 names = [name for name in each.figures if name.startswith("slowdown")]
                 figures |= {f"{name}_{number}": each.figures[name] for name in names}
+            case Copies(kind):
+                figures[f"copies_{kind}"] = each.figures["ratio"]
             case _:
                 figures |= {f"us_per_row_{name}_{number}": each.figures[f"{name}_us"] for name in ("fold", "next")}
     return figures
