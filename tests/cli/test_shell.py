@@ -119,12 +119,14 @@ def test_a_pipe_of_statements_of_xscl(home: Path, tmp_path: Path) -> None:
     more.write_text("drop query one;\ncreate query three as S//three;\n", encoding="utf-8")
     script = (
         "declare namespace n = 'urn:n';\n-- nothing\ncreate query one as S//n:one;\ncreate query two as\n  S//two;\n"
-        f"\\i {more}\n\\d\n\\?\ncreate query four as S//four"
+        f"\\i {more}\n\\d\n\\?\n\\timing\ncreate query four as S//four"
     )
     result = CliRunner().invoke(app, ["shell"], input=script)
     assert result.exit_code == 0, (result.output, result.exception)
     assert "matches" in result.stdout and r"\timing" in result.stdout
     assert re.search(r"^rt_\w+ +R_T of a template", result.stdout, re.MULTILINE)
+    # Turning them on is not timed.
+    assert len(re.findall(r"^time: \d+ ms$", result.stderr, re.MULTILINE)) == 1
     names = CliRunner().invoke(app, ["query", "list", "--format", "csv"]).stdout
     assert re.findall(r"^(\w+),", names, re.MULTILINE)[1:] == ["four", "same", "three", "two"]
 

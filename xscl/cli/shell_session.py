@@ -115,7 +115,7 @@ class Shell:
         Raises:
             EngineError: something of a file is refused.
         """
-        began = time.monotonic()
+        began, was_timed = time.monotonic(), self.times
         try:
             yield
         except XsclError as error:
@@ -127,7 +127,7 @@ class Shell:
             hint = None if is_placed else error.hint
             raise EngineError(error.condition, f"{file}:{line}: {told}", hint=hint) from None
         finally:
-            if self.times:
+            if was_timed and self.times:
                 say(f"time: {(time.monotonic() - began) * 1e3:,.0f} ms")
 
     # -- statements --------------------------------------------------------------------------------------------
