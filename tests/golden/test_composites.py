@@ -11,11 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations, product
+from itertools import islice, permutations, product
 from pathlib import Path
 
 import pytest
 from both_sides import Engine, Oracle, ids, side
+from budget import THOROUGH
 from oracle.evaluate import Doc
 
 S = 1_000_000
@@ -146,7 +147,8 @@ def test_the_cube_by_the_oracle(case: str) -> None:
     rule, blocks, edge = CASES[case]
     oracle = Oracle()
     everything = cube(blocks, edge)
-    for tree in rule():
+    # A third of the rules has each operator on each side with several others; the engine is asked for all.
+    for tree in islice(rule(), 0, None, 1 if THOROUGH else 3):
         found = {times for times, docs in everything.items() if oracle.ask({"Q": text(tree)}, [docs])[0]["Q"]}
         assert found == {times for times in everything if holds(tree, times)}, text(tree)
 

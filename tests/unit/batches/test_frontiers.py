@@ -154,13 +154,13 @@ def test_published_channels_hand_watermarks_on(engine: Engine) -> None:
     engine.register("A->x[./k->a] JOIN {a = b, 5 s} B[./k->b] PUBLISH c", name="first")
     engine.register("c->y[.//k->d] JOIN {d = e, 5 s} C[./k->e]", name="second")
     rows = []
-    for at in range(0, 600, 10):
+    for at in range(0, 300, 10):
         engine.ingest([event(name, at, str(at)) for name in ("A", "B", "C")])
         rows.append(engine.run_once()[-1].state_rows)
-    assert watermark(engine, "c") == watermark(engine, "A") == 580 * S
+    assert watermark(engine, "c") == watermark(engine, "A") == 280 * S
     assert [row.source for row in frontiers_of(engine)] == ["lateness", "lateness", "lateness", "published"]
     assert max(rows[-10:]) <= 1.2 * max(rows[5:15])
-    assert len(engine.matches("second")) == 60
+    assert len(engine.matches("second")) == 30
 
 
 def test_older_documents_of_published_channels_are_taken_again(engine: Engine) -> None:

@@ -214,13 +214,13 @@ def test_any_batch_cut_anywhere(texts: list[tuple[str, str]], specs: list[Witnes
 
 def test_a_long_batch() -> None:
     choose = Dice(1)
-    texts = [(choose.one("S", "S", "T", "nobody"), random_document(choose, depth=4)) for _ in range(90)]
+    texts = [(choose.one("S", "S", "T", "nobody"), random_document(choose, depth=4)) for _ in range(60)]
     texts = [(name, text if choose.chance(50) else stored(text)) for name, text in texts]
     texts += [("F", family_document(choose, 60)) for _ in range(15)]
     texts = choose.random.sample(texts, len(texts))
     elements = [element for _, text in texts[:20] for element in parse_xml(text).iter(etree.Element)]
     patterns = Patterns(choose)
-    specs = patterns.specs(60) + [patterns.spec(walk(choose, elements)) for _ in range(40)]
+    specs = patterns.specs(40) + [patterns.spec(walk(choose, elements)) for _ in range(30)]
     specs += Patterns(choose, channel="T").specs(30)
     specs += map(plain_spec, family(choose, 60, channel="F"))
     machine = Automaton(dict.fromkeys(specs))
