@@ -38,8 +38,9 @@ from xscl.batches.tasks import (
     kept_rows,
     meet_share,
     shares,
+    units_cost,
     units_of,
-    walk_part,
+    work_on,
 )
 from xscl.batches.walking import Asked, Level, column_witnesses, count_documents, cut, documents_of, walked_parts
 from xscl.batches.witness_facts import binding_rows, refusal_rows
@@ -68,6 +69,8 @@ _PART = 500
 """Documents of a task's part, at least."""
 _RUNS = 16
 """Runs of the state from which on a small level has one more task; a task costs as much as some thirty of them."""
+_JOB_SECONDS = 0.1
+"""Processor time of a job of Spark, about: what runs of its tasks find in each other within that is found here."""
 _ROW_SECONDS = 1e-6
 """Processor time for a row that columns answer."""
 _MANY_ROWS = 1_000_000
@@ -273,34 +276,60 @@ class BatchWork:
         items = [
             Share(self._origin(level), tuple(units), level, is_first=not number) for number, units in enumerate(parts)
         ]
-        made = place.map(partial(meet_share, work), items)
+        made = self._mapped(place, work, items)
         self._made(level, made)
         step("tasks.results")
         self._link(level, [each.links for each in made if each.links is not None])
 
     def _in_tasks(self, level: Level, asked: Asked, fresh: pa.Table, left: _Left | None) -> None:
-        """Walk the documents that are left, then join all new rows."""
-        work, place = self._work(level, asked), self._place()
-        started = time.perf_counter()
-        new = self._runs_of(level, work, fresh, place.slots)
+        """Join new rows in tasks, which walk the documents that are left before.
+
+        Each of these tasks joins its rows with each other and with all runs that are there.  Its rows meet those of
+        other tasks later, in further tasks if that costs more than a job.
+        """
+        work, place, root = self._work(level, asked), self._place(), self.home.root
+        before, started = self.counts["pairs"], time.perf_counter()
+        mine = self._runs_of(level, work, fresh, place.slots)
+        state, written = self._files()
+        earlier = [path for path in written if path not in mine]
+        made: list[Made] = []
+        new: list[str] = []
         if left is not None:
-            parts = min(place.slots, 1 + documents_of(left.level, left.asked.channels) // _PART)
-            items = [Share(self._origin(level), level=part) for part in cut(left.asked, left.level, parts)]
-            new += self._made(level, place.map(partial(walk_part, replace(work, asked=left.asked)), items))
+            there = [*(Unit("", (path,)) for path in state), *(Unit("", (path,), fresh=True) for path in written)]
+            wanted = max(1 + documents_of(left.level, left.asked.channels) // _PART, len(there) // _RUNS)
+            parts = cut(left.asked, left.level, min(place.slots, wanted))
+            items = [Share(self._origin(level), (Unit(""), *there), part) for part in parts]
+            made = self._mapped(place, replace(work, asked=left.asked), items)
+            new = self._made(level, made)
             step("tasks.witnesses")
         self.stage1_s += time.perf_counter() - started
-        state, earlier = self._files()
-        earlier = [path for path in earlier if path not in new]
-        units = list(units_of(self.home.root, new, state, earlier, self._reach))
-        of_tasks = shares(self.home.root, units, self.driver.costs, place.slots)
-        items = [Share(self._origin(level), each) for each in of_tasks]
-        before = self.counts["pairs"]
-        made = place.map(partial(meet_share, work), items)
-        self._made(level, made)
-        possible = sum(document_pairs(self.home.root, unit) for unit in units)
+        units = list(units_of(root, [*new, *mine], state, earlier, work.reach))
+        waiting = [unit for unit in units if unit.new in mine or unit.others and unit.others[0] in new]
+        done = sum(document_pairs(root, unit) for unit in units if unit not in waiting)
+        self.driver.note_pairs(done, self.counts["pairs"] - before)
+        made += self._meet_others(level, work, place, waiting)
+        possible = done + sum(document_pairs(root, unit) for unit in waiting)
         self.driver.note_pairs(possible, self.counts["pairs"] - before)
         step("tasks.results")
         self._link(level, [each.links for each in made if each.links is not None])
+
+    def _meet_others(self, level: Level, work: LevelWork, place: OnSpark, units: Sequence[Unit]) -> list[Made]:
+        """Join runs with others in tasks; if a job would cost more than that, here."""
+        root, costs = self.home.root, self.driver.costs
+        if not units:
+            return []
+        if self.on_spark and units_cost(root, units, costs) < _JOB_SECONDS:
+            kernels = kernels_of(self.plan, self.driver.finder)
+            made = [meet_share(kernels, work, Share(self._origin(level), tuple(units)))]
+        else:
+            items = [Share(self._origin(level), each) for each in shares(root, units, costs, place.slots)]
+            made = self._mapped(place, work, items)
+        self._made(level, made)
+        return made
+
+    def _mapped(self, place: OnSpark, work: LevelWork, items: Sequence[Share]) -> list[Made]:
+        self.on_spark = True
+        return place.map(partial(work_on, work), items)
 
     def _runs_of(self, level: Level, work: LevelWork, fresh: pa.Table, count: int) -> list[str]:
         """Save rows of documents that were walked here as so many runs, at most."""
@@ -330,7 +359,6 @@ class BatchWork:
         for path in runs:
             self.written.append(("witness", path))
             self._earlier.append(open_run(str(self.home.root / path)))
-        self.on_spark = True
         return runs
 
     def _link(self, level: Level, found: Sequence[str]) -> None:
@@ -353,6 +381,7 @@ class BatchWork:
             asked=asked,
             level=level,
             floors=self.state.floors,
+            reach=self._reach,
             counts_bindings=self.bindings.is_on,
         )
 

@@ -1,9 +1,9 @@
 """Tasks of a level, which write files under fresh names, and return the names and some figures.
 
-The documents of a level are walked in parts, and each part becomes a run.  Then each new run meets every run of the
-state, itself, and the new runs after it: units of work, which are shared out by what they cost.  A task looks at all
-its units of the same new rows at once.  Whatever a task that failed, or ran twice, has written is in a folder that
-nobody names.
+A task walks a part of a level's documents, saves their rows as a run, and joins them with each other and with all runs
+from before.  Runs of different tasks then meet each other.  Two runs that meet are a unit of work, and units are shared
+out by what they cost.  A task looks at all its units of the same new rows at once.  Whatever a task that failed, or ran
+twice, has written is in a folder that nobody names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from xscl.base.sealed import check_file
-from xscl.batches.kernels import QueryFiles, loaded_kernels
+from xscl.batches.kernels import Kernels, QueryFiles, loaded_kernels
 from xscl.batches.walking import Asked, Level, witnesses
 from xscl.batches.witness_facts import binding_rows, refusal_rows
 from xscl.store.state_files import write_run
@@ -40,8 +40,9 @@ __all__ = [
     "kept_rows",
     "meet_share",
     "shares",
+    "units_cost",
     "units_of",
-    "walk_part",
+    "work_on",
 ]
 
 
@@ -60,6 +61,8 @@ class LevelWork:
     level: Level
     floors: Floors | None
     """Floors of the state's rows; None: all are in sight."""
+    reach: int
+    """Runs whose times are farther apart do not meet, microseconds."""
     counts_bindings: bool
 
     def folder(self) -> Path:
@@ -114,19 +117,13 @@ class Share:
 # -- tasks ---------------------------------------------------------------------------------------------------------
 
 
-def walk_part(work: LevelWork, share: Share) -> Made:
-    """Walk documents, save their run, and write the results of queries of one block."""
-    assert share.level is not None
-    kernels = loaded_kernels(work.files)
-    out = ResultColumns(share.origin, work.folder())
-    rows = witnesses(kernels, work.asked, share.level)
-    made = kept_rows(work, kernels.finder, rows, out)[1]
-    return finished(work, out, made)
+def work_on(work: LevelWork, share: Share) -> Made:
+    """Do a share of the work in a task."""
+    return meet_share(loaded_kernels(work.files), work, share)
 
 
-def meet_share(work: LevelWork, share: Share) -> Made:
-    """Find and resolve the pairs of a share; of a small level, walk its documents before, in every task."""
-    kernels = loaded_kernels(work.files)
+def meet_share(kernels: Kernels, work: LevelWork, share: Share) -> Made:
+    """Walk the documents of a share, if it has any, and find and resolve the pairs of its units."""
     out = ResultColumns(share.origin, work.folder())
     made = Made(None, Counter())
     new: Run | None = None
@@ -140,7 +137,10 @@ def meet_share(work: LevelWork, share: Share) -> Made:
     for path, units in _by_new_rows(share.units).items():
         mine = new if share.level is not None else _open(work, path)
         assert mine is not None
-        others = [(_open(work, each), None if unit.fresh else work.floors) for unit in units for each in unit.others]
+        named = [(each, None if unit.fresh else work.floors) for unit in units for each in unit.others]
+        # Units of rows that were not there when the work was shared out may be too far away.
+        times = _times_of(mine) if share.level is not None else None
+        others = [(_open(work, each), floors) for each, floors in named if times is None or _near(work, times, each)]
         kernels.finder.meet(mine, others, out, own=any(not unit.others for unit in units))
         opened += [mine, *(run for run, _ in others)]
     kernels.finder.forget(opened)
@@ -177,6 +177,14 @@ def _by_new_rows(units: Sequence[Unit]) -> dict[str, list[Unit]]:
     return found
 
 
+def _times_of(run: Run) -> tuple[int, int] | None:
+    return (int(run.ts.min()), int(run.ts.max())) if run.size else None
+
+
+def _near(work: LevelWork, times: tuple[int, int] | None, path: str) -> bool:
+    return may_meet(times, run_facts(str(work.root / path)).times, work.reach)
+
+
 def _open(work: LevelWork, path: str) -> Run:
     return open_run(str(check_file(work.root / path)))
 
@@ -206,19 +214,19 @@ def units_of(
     """
     times = {path: run_facts(str(root / path)).times for path in (*new, *state, *earlier)}
 
-    def may_meet(one: str, other: str) -> bool:
-        mine, others = times[one], times[other]
-        return mine is not None and others is not None and _gap(mine, others) <= reach
+    def near(one: str, other: str) -> bool:
+        return may_meet(times[one], times[other], reach)
 
     for number, run in enumerate(new):
         yield Unit(run)
         fresh = (*new[number + 1 :], *earlier)
-        yield from (Unit(run, (other,), fresh=True) for other in fresh if may_meet(run, other))
-        yield from (Unit(run, (other,)) for other in state if may_meet(run, other))
+        yield from (Unit(run, (other,), fresh=True) for other in fresh if near(run, other))
+        yield from (Unit(run, (other,)) for other in state if near(run, other))
 
 
-def _gap(one: tuple[int, int], other: tuple[int, int]) -> int:
-    return max(other[0] - one[1], one[0] - other[1], 0)
+def may_meet(one: tuple[int, int] | None, other: tuple[int, int] | None, reach: int) -> bool:
+    """Tell whether rows of two spans of time may be within ``reach`` of each other; None is the span of no rows."""
+    return one is not None and other is not None and max(other[0] - one[1], one[0] - other[1]) <= reach
 
 
 def shares(root: Path, units: Sequence[Unit], costs: UnitCosts, count: int) -> list[tuple[Unit, ...]]:
@@ -235,6 +243,11 @@ def shares(root: Path, units: Sequence[Unit], costs: UnitCosts, count: int) -> l
     for unit, middle in zip(units, middles.tolist(), strict=True):
         found.setdefault(int(middle * count / whole), []).append(unit)
     return [tuple(each) for each in found.values()]
+
+
+def units_cost(root: Path, units: Sequence[Unit], costs: UnitCosts) -> float:
+    """Return the processor seconds of some units, about."""
+    return sum(_cost(root, unit, costs) for unit in units)
 
 
 def _cost(root: Path, unit: Unit, costs: UnitCosts) -> float:

@@ -144,16 +144,18 @@ def test_a_few_documents_meet_a_state_of_many_runs_in_several_tasks(
     assert len(calls) == len(reports) and max(calls) == 3
 
 
-def test_many_documents_are_walked_in_tasks_and_joined_in_tasks(
-    expected: dict[str, set[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("seconds", "jobs"), [(0.0, 2), (1.0, 1)])
+def test_many_documents_are_walked_and_joined_in_tasks(
+    seconds: float, jobs: int, expected: dict[str, set[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in {"_SMALL": 0, "_PART": 2}.items():
+    """Pairs of documents of different tasks are found in tasks where they cost more than a job, and here otherwise."""
+    for name, value in {"_SMALL": 0, "_PART": 2, "_JOB_SECONDS": seconds}.items():
         monkeypatch.setattr(f"xscl.batches.level.{name}", value)
     with started(tmp_path / "home", "spark") as engine:
         engine.ingest(events(DOCS))
         reports = engine.run_once(batch_docs=15)
         assert found(engine) == expected
-    assert len(calls) == 2 * len(reports) and calls[0] == 3
+    assert len(calls) == jobs * len(reports) and calls[0] == 3
     assert sum(report.matches for report in reports) == sum(map(len, expected.values()))
 
 
@@ -286,7 +288,7 @@ def test_walked_documents_stay_walked_when_the_rest_goes_to_tasks(
         engine.ingest(events(DOCS))
         assert [report.joined_in for report in engine.run_once()] == ["spark"]
         assert found(engine) == expected
-    assert len(calls) == 2 and len(walked) == len(set(walked)) == len(DOCS)
+    assert len(calls) == 1 and len(walked) == len(set(walked)) == len(DOCS)
 
 
 def test_where_documents_are_walked_does_not_depend_on_the_time_on_the_wall(
