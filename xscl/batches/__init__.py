@@ -4,6 +4,8 @@
 * ``absence``: Absence in a batch: wanted matches, less forbidden ones, as far as it is certain
 * ``absence_found``: Matches of parts as the levels of a batch have found them: pending rows, and bindings with what
   forbids them
+* ``absence_memory``: Queries about absence as this process remembers them from batch to batch: their parts, and who
+  reads answers
 * ``absence_changes``: Changes of answers about absence in a batch: matches that come, and matches that are taken back
 * ``aggregate_answers``: Answers of windows: matches that were found, put together by windows and groups, as far as
   times are settled
@@ -27,7 +29,8 @@
 * ``backfill``: Answers from held events, for queries that see events from before them (docs/how-to/history.md)
 * ``batch``: A batch: a range of the intake order becomes committed matches
 * ``corrected``: Answers about absence that newer versions and removals change (``ON CHANGE RETRACT``)
-* ``driver``: Memory of this process from batch to batch: solved signatures, the price of work, and windows
+* ``driver``: Memory of this process from batch to batch: solved signatures, the price of work, windows, and queries
+  about absence
 * ``edited``: Matches of queries that a newer version of an item, or its removal, takes back
   (``ON CHANGE RETRACT``)
 * ``function_failures``: Functions of one's own that fail on values of matches: who hears of it

@@ -33,12 +33,12 @@ from xscl.batches.absence_changes import Changes, Readers, Retraction, changes_o
 from xscl.batches.absence_found import found_rows, taken_again, unasked
 from xscl.batches.answered import Runs
 from xscl.batches.attempt import Attempt
+from xscl.batches.bindings import Parts
 from xscl.batches.corrected import Anew, anew, told_anew
 from xscl.batches.edited import edited_matches
 from xscl.batches.replayed import replayed_matches
 from xscl.batches.settled import settled_times
 from xscl.batches.too_late import count_too_late
-from xscl.catalog.groups import PartRow, read_parts
 from xscl.catalog.queries import add_late_for
 from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import replace_state_files
@@ -47,7 +47,7 @@ from xscl.store.parquet import data_files
 from xscl.store.results import Results, stored_matches
 from xscl.store.state_files import StateFile, facts_of_file
 from xscl.templates.absence import KILL_SCHEMA, PENDING_SCHEMA, Frontiers, Round, decided_places, parted, subtracted
-from xscl.templates.columns import Bools, Int64s
+from xscl.templates.columns import Bools, rising
 from xscl.templates.results import ABSENCE_LEVEL, CHANGES_LEVEL, ResultColumns, origin_of
 
 __all__ = ["Absences", "commit_absences"]
@@ -115,10 +115,6 @@ class Absences:
     _pending: pa.Table = field(default_factory=PENDING_SCHEMA.empty_table)
     """Rows before the batch."""
     _runs: Runs = field(init=False)
-    _asked: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
-    """Groups that have found something so far, and that were looked for among the parts."""
-    _rows_of_parts: list[PartRow] = field(default_factory=list)
-    """Their rows of the table of parts."""
 
     def begin(self) -> None:
         """Read what the batch begins with."""
@@ -126,6 +122,8 @@ class Absences:
         self.runs, self._runs = span.answered, Runs(batch.home.root, span.answered)
         if not span.absences:
             return
+        with batch.home.catalog.read() as connection:
+            batch.driver.absences.read(connection)
         if batch.publisher is not None:
             self._levels = batch.publisher.decided
         if span.pending is not None:
@@ -184,7 +182,7 @@ class Absences:
         files = self._files()
         results, parts = Results(files), self._parts(files)
         if chosen.some is not None or chosen.done:
-            parts = [row for row in parts if _among(row.gid, chosen)]
+            parts = parts.where(chosen.have(pa.array(parts.gid)).to_numpy(zero_copy_only=False))
         number = len(self._outcomes)
         out = self._out(ABSENCE_LEVEL, f"absence-{number}", number)
         holding = self._out(CHANGES_LEVEL, f"changing-{number}", number)
@@ -261,10 +259,8 @@ class Absences:
 
     def _readers(self, rows: pa.Table) -> Readers:
         """Return the queries that may see some rows, one at least."""
-        groups = np.unique(rows.column("gid").to_numpy()).tolist()
         oldest = int(rows.column("came").to_numpy().min())
-        with self.batch.home.catalog.read() as connection:
-            return Readers(connection, groups, oldest, self.batch.span.last)
+        return Readers(self.batch.driver.absences.readers(oldest), self.batch.span.last)
 
     def _frontiers(self, texts: Collection[str]) -> dict[str, Frontiers]:
         """Return where rows are answered and final, by what they wait for."""
@@ -283,15 +279,9 @@ class Absences:
         folder = self.batch.home.root / self.batch.results / name
         return data_files(folder) if folder.exists() else []
 
-    def _parts(self, files: Sequence[Path]) -> Sequence[PartRow]:
-        """Return the rows of the table of parts of all groups that have found something for queries about absence."""
-        groups = np.unique(Results(files).class_groups()[2])
-        new = np.setdiff1d(groups, self._asked, assume_unique=True)
-        if len(new):
-            with self.batch.home.catalog.read() as connection:
-                self._rows_of_parts += read_parts(connection, new.tolist())
-            self._asked = groups
-        return self._rows_of_parts
+    def _parts(self, files: Sequence[Path]) -> Parts:
+        """Return the parts of groups about absence that have found something."""
+        return self.batch.driver.absences.parts_of(rising(Results(files).class_groups()[2]))
 
     def _keep(self) -> None:
         """Write the rows that are left, if these are others than before."""

@@ -32,7 +32,7 @@ from xscl.templates.absence import NOT_YET, Subtracted
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.results import Admitted, ClassRow, ResultColumns
 
-__all__ = ["Changes", "Found", "Readers", "Retraction", "changes_of", "groups_with", "retraction_rows"]
+__all__ = ["Changes", "Found", "Readers", "Retraction", "changes_of", "groups_with", "readers_of", "retraction_rows"]
 
 _NONE = -(1 << 62)
 _TOLD = "answered", "decided", "killed"
@@ -122,16 +122,14 @@ class Changes:
 class Readers:
     """Queries of groups about absence that may see pending rows, dropped ones included."""
 
-    def __init__(self, connection: sa.Connection, groups: Sequence[int], oldest: int, last: int) -> None:
-        """Read the queries that were live at the place ``oldest`` or came later; ``last`` is the batch's last place."""
+    def __init__(self, queries: Int64s, last: int) -> None:
+        """Take rows in their order: group, place after which it sees members, place of its end, number of the query.
+
+        ``last`` is the batch's last place.
+        """
         self.last = last
-        columns = QUERIES.c.gid, QUERIES.c.sees_from, QUERIES.c.docid_until, QUERIES.c.query
-        live = among(connection, QUERIES.c.gid, groups), QUERIES.c.docid_until > oldest
-        rows = raw_rows(connection, sa.select(*columns).where(*live))
-        table = np.array(rows, dtype=np.int64).reshape(-1, 4)
-        table = table[np.lexsort(table.T[::-1])]
-        _, self._begins, self._ends, self._numbers = table.T
-        self._groups, self._starts = np.unique(table[:, 0], return_index=True)
+        _, self._begins, self._ends, self._numbers = queries.T
+        self._groups, self._starts = np.unique(queries[:, 0], return_index=True)
 
     def __contains__(self, gid: int) -> bool:
         return gid in self._groups
@@ -189,6 +187,14 @@ class Readers:
         at = np.searchsorted(self._groups, groups)
         there = np.append(self._groups, _NONE)[at] == groups
         return np.where(there, at, len(self._groups))
+
+
+def readers_of(connection: sa.Connection, groups: Sequence[int], oldest: int, last: int) -> Readers:
+    """Read the queries of some groups that were live at the place ``oldest`` or came later."""
+    columns = QUERIES.c.gid, QUERIES.c.sees_from, QUERIES.c.docid_until, QUERIES.c.query
+    live = among(connection, QUERIES.c.gid, groups), QUERIES.c.docid_until > oldest
+    table = np.array(raw_rows(connection, sa.select(*columns).where(*live)), dtype=np.int64).reshape(-1, 4)
+    return Readers(table[np.lexsort(table.T[::-1])], last)
 
 
 def changes_of(part: Subtracted, readers: Readers, first: int) -> Changes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,9 @@ import pyarrow as pa
 from xscl.base.docids import place_of
 from xscl.base.types import LAST_TIME
 from xscl.batches.attempt import Attempt
-from xscl.batches.bindings import Bindings, bindings, keys_of, kills_of, remembered, unasked_matches
+from xscl.batches.bindings import Bindings, Parts, bindings, keys_of, kills_of, remembered, unasked_matches
 from xscl.batches.edited import paths_since
-from xscl.catalog.groups import read_parts, unasked_parts
+from xscl.catalog.groups import read_parts
 from xscl.catalog.late import replayed_among
 from xscl.catalog.tables import NOTHING_FORBIDDEN
 from xscl.language.absence import LATEST, cut_offset
@@ -29,15 +29,15 @@ __all__ = ["found_rows", "pending_rows", "taken_again", "times_of", "unasked"]
 _TIMES = "docid", "ts", "late", "behind"
 
 
-def found_rows(batch: Attempt, results: Results, parts: Sequence[Any]) -> tuple[list[pa.Table], list[pa.Table]]:
+def found_rows(batch: Attempt, results: Results, parts: Parts) -> tuple[list[pa.Table], list[pa.Table]]:
     """Return new pending rows, and bindings with forbidden documents, of what the levels have found.
 
-    ``parts`` are rows of the table of parts, of all groups that have found something.
+    ``parts`` are those of all groups that have found something.
     """
-    asked = [row for row in parts if row.ends != NOTHING_FORBIDDEN]
-    if not asked:
+    asked = parts.asking()
+    if not len(asked):
         return [], []
-    meanings = results.meanings({row.part for row in asked})
+    meanings = results.meanings(asked.finders)
     combinations = results.combinations()
     combinations = combinations.where(meanings.have(combinations))
     times = times_of(batch, combinations.docs)
@@ -69,10 +69,10 @@ def taken_again(batch: Attempt, chosen: Callable[[int], bool]) -> list[pa.Table]
         results = [Results(files) for path in paths if (files := files_with(batch.home.results([path]), docs))]
         groups = rising(np.concatenate([np.empty(0, np.int64), *(each.class_groups()[2] for each in results)]))
         of_groups = [row for row in read_parts(connection, groups.tolist()) if chosen(row.gid)]
-    parts = [row for row in of_groups if row.ends not in (None, NOTHING_FORBIDDEN)]
+    parts = Parts.of(row for row in of_groups if row.ends not in (None, NOTHING_FORBIDDEN))
     found: list[pa.Table] = []
-    for each in results if parts else ():
-        meanings, every = each.meanings({row.part for row in parts}), each.combinations()
+    for each in results if len(parts) else ():
+        meanings, every = each.meanings(parts.finders), each.combinations()
         alone = np.isin(every.docs[:, 0], docs) & (every.docs[:, 1:] == NO_DOC).all(axis=1)
         every = every.where(meanings.have(every) & alone)
         times = times_of(batch, every.docs)
@@ -82,9 +82,7 @@ def taken_again(batch: Attempt, chosen: Callable[[int], bool]) -> list[pa.Table]
 
 def unasked(batch: Attempt, results: Results) -> int:
     """Count the matches that only parts of groups have, and that no query asks for."""
-    groups = rising(results.class_groups()[2]).tolist()
-    with batch.home.catalog.read() as connection:
-        unasked = unasked_parts(connection, groups)
+    unasked = batch.driver.absences.unasked(rising(results.class_groups()[2]))
     if not unasked:
         return 0
     meanings, found = results.meanings(unasked), results.classes()

@@ -11,7 +11,6 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -26,13 +25,14 @@ from xscl.batches.aggregate_documents import answer_documents
 from xscl.batches.aggregate_groups import Matches
 from xscl.batches.aggregate_rows import Found, Kept, members_of, merged, numbered_rows, rows_of, write_kept
 from xscl.batches.attempt import Attempt
-from xscl.batches.bindings import bindings
+from xscl.batches.bindings import Parts, bindings
 from xscl.batches.function_failures import failed, failed_value, own_terms
 from xscl.batches.made_answers import write_made
 from xscl.batches.published_documents import Made
 from xscl.batches.refusals import refused_document
 from xscl.batches.settled import settled_times
 from xscl.batches.window_memory import Part
+from xscl.catalog.groups import PartRow
 from xscl.catalog.state_files import replace_state_files
 from xscl.catalog.windows import Reader, Windowed
 from xscl.language.aggregates import Definition
@@ -134,10 +134,7 @@ class Windows:
         if not meanings:
             return {}
         combinations = results.combinations(meanings)
-        asked = [
-            SimpleNamespace(part=part, gid=part, number=0, ends="", shown=len(each.blocks), blocking=None, memory=None)
-            for part, each in parts.items()
-        ]
+        asked = Parts.of(PartRow(part, 0, part, "", len(each.blocks), None, None) for part, each in parts.items())
         found: list[tuple[int, Found]] = []
         for some in bindings(combinations, meanings, asked):
             for part in rising(some.groups).tolist():

@@ -6,20 +6,81 @@ classes and parts are put together by sorting, without a step for each class or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from xscl.base.docids import place_of
+from xscl.catalog.groups import PartRow
+from xscl.catalog.tables import NOTHING_FORBIDDEN
 from xscl.store.parquet import list_parts
 from xscl.store.results import NO_DOC, Combinations, Meanings
 from xscl.templates.absence import KILL_SCHEMA
 from xscl.templates.columns import Bools, Int64s, numbered, rising
 
-__all__ = ["Bindings", "bindings", "groups_of", "keys_of", "kills_of", "of_meanings", "remembered", "unasked_matches"]
+__all__ = [
+    "Bindings",
+    "Kind",
+    "Parts",
+    "bindings",
+    "groups_of",
+    "keys_of",
+    "kills_of",
+    "of_meanings",
+    "remembered",
+    "unasked_matches",
+]
+
+
+Kind = tuple[str | None, int, int | None, int | None]
+"""End of the time of what is forbidden, shown nodes, blocking and memory, as in ``Bindings``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Rows of table ``parts`` by columns, in the order of groups."""
+
+    gid: Int64s
+    part: Int64s
+    kind: Int64s
+    """Number of the kind of each."""
+    kinds: tuple[Kind, ...]
+
+    @classmethod
+    def of(cls, rows: Iterable[PartRow]) -> Parts:
+        """Return rows as columns."""
+        kinds: dict[Kind, int] = {}
+        found = []
+        for gid, number, part, ends, shown, blocking, memory in rows:
+            kind = (ends, shown, blocking, memory) if number == 0 else (None, 0, None, memory)
+            found.append((gid, part, kinds.setdefault(kind, len(kinds))))
+        gids, parts, codes = np.array(found, dtype=np.int64).reshape(-1, 3).T
+        return cls(gids, parts, codes, tuple(kinds))
+
+    def __len__(self) -> int:
+        return len(self.gid)
+
+    def where(self, chosen: Bools | Int64s) -> Parts:
+        """Return some of them."""
+        return Parts(self.gid[chosen], self.part[chosen], self.kind[chosen], self.kinds)
+
+    def asking(self) -> Parts:
+        """Return those of groups that ask what is not there."""
+        good = np.array([kind[0] != NOTHING_FORBIDDEN for kind in self.kinds], dtype=np.bool_)
+        return self if good.all() else self.where(good[self.kind])
+
+    @property
+    def finders(self) -> list[int]:
+        """Groups that find what they ask."""
+        found: list[int] = rising(self.part).tolist()
+        return found
+
+    @property
+    def has_memory(self) -> bool:
+        """Whether some group remembers less than its channels do."""
+        return any(memory is not None for *_, memory in self.kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +110,25 @@ class Bindings:
         return Bindings(self.ends, self.shown, self.blocking, self.memory, *some, witness)
 
 
-def bindings(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> Iterator[Bindings]:
-    """Yield the bindings of what was found, for rows of table ``parts``."""
+def bindings(found: Combinations, meanings: Meanings, asked: Parts) -> Iterator[Bindings]:
+    """Yield the bindings of what was found, for what groups ask."""
     of, meant, part = _pairs(found, meanings, asked)
     _, _, (nodes, witness, _) = meanings.columns()
     lengths, values = list_parts(pa.chunked_array([nodes]))
     begins = np.cumsum(lengths) - lengths
     width = (found.docs != NO_DOC).sum(axis=1)
-    kinds: dict[tuple[str | None, int, int | None, int | None], int] = {}
-    told = [
-        (row.ends, row.shown, row.blocking, row.memory) if row.number == 0 else (None, 0, None, row.memory)
-        for row in asked
-    ]
-    kind_of = np.fromiter((kinds.setdefault(each, len(kinds)) for each in told), np.int64, len(asked))
-    groups = np.fromiter((row.gid for row in asked), np.int64, len(asked))
-    _, first, number = numbered((kind_of[part] << 40) + (width[of] << 32) + lengths[meant])
+    _, first, number = numbered((asked.kind[part] << 40) + (width[of] << 32) + lengths[meant])
     for shape, one in enumerate(first.tolist()):
-        kind, documents, count = int(kind_of[part[one]]), int(width[of[one]]), int(lengths[meant[one]])
+        kind, documents, count = int(asked.kind[part[one]]), int(width[of[one]]), int(lengths[meant[one]])
         mine = np.flatnonzero(number == shape)
-        ends, shown, blocking, memory = list(kinds)[kind]
+        ends, shown, blocking, memory = asked.kinds[kind]
         rows = meant[mine]
         yield Bindings(
             ends,
             shown,
             blocking,
             memory,
-            groups[part[mine]],
+            asked.gid[part[mine]],
             found.docs[of[mine], :documents],
             values[begins[rows, None] + np.arange(count)],
             witness.take(pa.array(rows)),
@@ -136,10 +190,10 @@ def keys_of(docs: Int64s, nodes: Int64s) -> pa.Array:
     return fixed.cast(pa.binary())
 
 
-def _pairs(found: Combinations, meanings: Meanings, asked: Sequence[Any]) -> tuple[Int64s, Int64s, Int64s]:
+def _pairs(found: Combinations, meanings: Meanings, asked: Parts) -> tuple[Int64s, Int64s, Int64s]:
     """Return combinations, matches of their class, and parts whose group has these, by their numbers."""
     meant, values = groups_of(meanings)
-    of_group, part = _equal(values, np.array([row.part for row in asked], dtype=np.int64))
+    of_group, part = _equal(values, asked.part)
     meant = meant[of_group]
     of_class, of = _of_classes(found, meanings, meant)
     return of, meant[of_class], part[of_class]

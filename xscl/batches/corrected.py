@@ -22,7 +22,7 @@ from xscl.base.docids import place_of
 from xscl.batches.absence_changes import Changes, Found, Readers, Retraction, groups_with
 from xscl.batches.absence_found import pending_rows, times_of
 from xscl.batches.attempt import Attempt
-from xscl.batches.bindings import Bindings, bindings, kills_of, remembered
+from xscl.batches.bindings import Bindings, Parts, bindings, kills_of, remembered
 from xscl.batches.edited import End, changed_documents, ends_of, paths_since, queries_of
 from xscl.batches.ranges import BatchRange
 from xscl.catalog.groups import correcting_groups, read_parts_of
@@ -84,7 +84,7 @@ def anew(batch: Attempt, files: Sequence[Path], new: Round) -> Anew | None:
     """
     with batch.home.catalog.read() as connection:
         groups = correcting_groups(connection)
-        asked = read_parts_of(connection, groups) if groups else []
+        asked = Parts.of(read_parts_of(connection, groups) if groups else ())
     if not groups:
         return None
     found = [_touched(batch, groups, new), _replayed(batch, groups, new)]
@@ -135,21 +135,21 @@ def _removed(batch: Attempt) -> Mapping[int, Any]:
 
 
 def _bindings(
-    batch: Attempt, files: Sequence[str | Path], asked: Sequence[Any], having: Int64s, firsts: bool = False
+    batch: Attempt, files: Sequence[str | Path], asked: Parts, having: Int64s, firsts: bool = False
 ) -> Iterator[tuple[pa.Table, pa.Array]]:
     """Iterate over bindings of parts, as pending rows or as kills, each table with the members of its rows.
 
     Args:
         batch: the batch.
         files: results.
-        asked: rows of the table of parts.
+        asked: parts of groups.
         having: documents; each binding has one of these.
         firsts: each has one of these as its first document.
     """
     if not files:
         return
     results = Results(files)
-    meanings = results.meanings({row.part for row in asked})
+    meanings = results.meanings(asked.finders)
     found = results.combinations()
     docs = found.docs[:, :1] if firsts else found.docs
     found = found.where(meanings.have(found) & np.isin(docs, having).any(axis=1))
@@ -171,7 +171,7 @@ def _in_time(part: Bindings, times: Mapping[str, Any]) -> Bindings:
     return part.where(~np.isin(part.docs[:, 0], times["docid"][times["late"]]))
 
 
-def _read(batch: Attempt, made: Anew, asked: Sequence[Any], files: Sequence[Path]) -> None:
+def _read(batch: Attempt, made: Anew, asked: Parts, files: Sequence[Path]) -> None:
     """Read all that is known of the members."""
     home, span = batch.home, batch.span
     members = {tuple(np.frombuffer(each, np.int64).tolist()) for each in made.members.to_pylist()}

@@ -1,4 +1,4 @@
-"""Memory of this process from batch to batch: solved signatures, the price of work, and windows.
+"""Memory of this process from batch to batch: solved signatures, the price of work, windows, and queries about absence.
 
 Nothing of it decides an answer: the join state is what its files say (``xscl.store.join_state``).
 """
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from time import thread_time
 
 from xscl.base.settings import Settings
+from xscl.batches.absence_memory import AbsenceMemory
 from xscl.batches.tasks import UnitCosts
 from xscl.batches.window_memory import WindowMemory
 from xscl.spark.start_cost import cores, start_seconds
@@ -42,6 +43,7 @@ class Driver:
     finder: Finder = field(default_factory=Finder)
     costs: UnitCosts = field(default_factory=UnitCosts)
     windows: WindowMemory = field(default_factory=WindowMemory)
+    absences: AbsenceMemory = field(default_factory=AbsenceMemory)
 
     def prefers_spark(self, seconds: float) -> bool:
         """Tell whether work that takes so many processor seconds here is better done on Spark."""
@@ -53,6 +55,7 @@ class Driver:
         """Forget what a batch that failed may have left."""
         self.finder = Finder()
         self.windows = WindowMemory()
+        self.absences = AbsenceMemory()
 
     def committed(self, state: HeldState) -> None:
         """Forget runs that are not part of the state any more."""

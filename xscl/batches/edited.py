@@ -14,7 +14,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from xscl.base.docids import place_of
-from xscl.batches.absence_changes import Readers, Retraction
+from xscl.batches.absence_changes import Retraction, readers_of
 from xscl.batches.attempt import Attempt
 from xscl.batches.published_documents import Told
 from xscl.catalog.channels import read_streams
@@ -149,7 +149,7 @@ def _until(batch: Attempt, groups: Sequence[int], docids: Sequence[int], end: in
     places = [place_of(docid) for docid in docids]
     found: list[int] = []
     with batch.home.catalog.read() as connection:
-        readers = Readers(connection, groups, max(places), batch.span.last)
+        readers = readers_of(connection, groups, max(places), batch.span.last)
     for begins, ends, numbers in (readers.of(gid) for gid in groups if gid in readers):
         sees = (begins < min(places)) & (max(places) < ends) & (ends <= end)
         found += (-numbers[sees]).tolist()

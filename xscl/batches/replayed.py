@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from xscl.base.docids import place_of
-from xscl.batches.absence_changes import Readers, Retraction
-from xscl.batches.bindings import bindings, keys_of, kills_of, remembered
+from xscl.batches.absence_changes import Readers, Retraction, readers_of
+from xscl.batches.bindings import Parts, bindings, keys_of, kills_of, remembered
 from xscl.batches.edited import paths_since, queries_of
 from xscl.batches.ranges import BatchRange
 from xscl.catalog.groups import read_parts_of
@@ -60,10 +59,10 @@ def replayed_matches(home: Home, span: BatchRange, files: Sequence[Path | str], 
     groups = sorted(lone.column("gid").unique().to_pylist())
     oldest = min(place_of(docid) for members in docs for docid in members)
     with home.catalog.read() as connection:
-        asked = read_parts_of(connection, groups)
+        asked = Parts.of(read_parts_of(connection, groups))
         alone = {-query: gid for gid in groups for query in queries_of(connection, [gid])}
         paths = paths_since(connection, oldest)
-        readers = Readers(connection, groups, oldest, span.last)
+        readers = readers_of(connection, groups, oldest, span.last)
         gone = list(read_retractions(connection, [*groups, *alone]))
     found = _Found()
     members = np.unique([docid for each in docs for docid in each])
@@ -83,18 +82,18 @@ def _times(home: Home, docs: Int64s) -> tuple[Int64s, Int64s]:
 def _read(
     found: _Found,
     results: Results,
-    asked: Sequence[Any],
+    asked: Parts,
     groups: Collection[int],
     docs: Collection[_Members],
     times: Callable[[Int64s], tuple[Int64s, Int64s]],
 ) -> None:
-    meanings = results.meanings({*groups, *(row.part for row in asked)})
+    meanings = results.meanings({*groups, *asked.finders})
     combinations = results.combinations()
     firsts = np.array(sorted({members[0] for members in docs}), np.int64)
     combinations = combinations.where(meanings.have(combinations) & np.isin(combinations.docs[:, 0], firsts))
     if not len(combinations.origin):
         return
-    behind = times(combinations.docs) if any(row.memory is not None for row in asked) else None
+    behind = times(combinations.docs) if asked.has_memory else None
     for every in bindings(combinations, meanings, asked):
         part = every if behind is None else remembered(every, *behind)
         if part.ends is None:

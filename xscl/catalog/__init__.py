@@ -1,5 +1,6 @@
 """The catalogue: tables and their owner modules, records, transactions and clocks.
 
+* ``absences``: Queries as those of absence are read: all once, and then what has changed since
 * ``batches``: Batches: the one module that writes table ``batches``
 * ``catalog``: The catalogue: channels, queries, templates and what the home has taken in, in a SQL database by
   SQLAlchemy Core

@@ -59,6 +59,7 @@ __all__ = [
     "finders_of",
     "has_absences",
     "owner_use",
+    "parts_behind",
     "put_derived",
     "PartRow",
     "read_parts",
@@ -75,7 +76,6 @@ __all__ = [
     "stored_rt",
     "stored_template",
     "template_values",
-    "unasked_parts",
 ]
 
 Row = Mapping[str, object]
@@ -253,12 +253,10 @@ def read_parts(connection: Connection, parts: Collection[int]) -> list[PartRow]:
     return sorted(map(PartRow._make, rows), key=itemgetter(0, 1))
 
 
-def unasked_parts(connection: Connection, groups: Collection[int]) -> set[int]:
-    """Return those of some groups that are parts of others, and that no query is in, dropped ones included."""
-    is_part = sa.exists().where(PARTS.c.part == GROUPS.c.gid)
-    is_asked = sa.exists().where(QUERIES.c.gid == GROUPS.c.gid)
-    mine = among(connection, GROUPS.c.gid, groups), is_part, ~is_asked
-    return {gid for (gid,) in raw_rows(connection, sa.select(GROUPS.c.gid).where(*mine))}
+def parts_behind(connection: Connection, gid: int) -> list[PartRow]:
+    """Return the rows of ``parts`` of groups with greater numbers, in the order of groups."""
+    rows = raw_rows(connection, sa.select(*_PART_COLUMNS).where(PARTS.c.gid > gid))
+    return sorted(map(PartRow._make, rows), key=itemgetter(0, 1))
 
 
 def read_parts_of(connection: Connection, groups: Collection[int]) -> list[PartRow]:

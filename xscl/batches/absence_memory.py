@@ -1,0 +1,92 @@
+"""Queries about absence as this process remembers them from batch to batch: their parts, and who reads answers.
+
+With many such queries nearly each event is about other ones.  So they are columns in memory, read once, and a batch
+reads what has come and gone since.  Nothing of it decides an answer: the catalogue says the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from xscl.batches.bindings import Parts
+from xscl.catalog.absences import AskedState, asked_since, asked_state, dropped_until, groups_asked
+from xscl.catalog.groups import PartRow, parts_behind
+from xscl.catalog.tables import NEVER, OF_STEPS, OF_WINDOWS
+from xscl.templates.columns import Int64s, rising
+
+__all__ = ["AbsenceMemory"]
+
+_NONE: Int64s = np.empty(0, np.int64)
+
+
+class AbsenceMemory:
+    """Memory of one process that works on a home."""
+
+    def __init__(self) -> None:
+        """Begin without anything."""
+        self._state: AskedState | None = None
+        self._rows: list[PartRow] = []
+        self._parts = Parts.of(())
+        self._by_part = _NONE
+        """Their order by the groups that find them."""
+        self._finders = _NONE
+        """Groups that find a part of others, of windows and steps as well."""
+        self._queries = np.empty((0, 4), np.int64)
+        """Queries as ``Readers`` takes them."""
+        self._asked = _NONE
+        """Groups that find a part and have queries of their own."""
+
+    def read(self, connection: Connection) -> None:
+        """Read what has come and gone since the last batch."""
+        state = asked_state(connection)
+        if state == self._state:
+            return
+        known = self._state
+        new = None if known is None else asked_state(connection, known.newest)
+        if known is None or new is None or not state.goes_on(known, new):
+            self.__init__()  # type: ignore[misc]
+            known = None
+        self._read_parts(connection)
+        self._read_queries(connection, 0 if known is None else known.newest)
+        self._state = state
+
+    def _read_parts(self, connection: Connection) -> None:
+        new = parts_behind(connection, int(self._rows[-1].gid) if self._rows else 0)
+        if new:
+            self._rows += new
+            finders = rising(np.array([row.part for row in self._rows], np.int64))
+            fresh = groups_asked(connection, np.setdiff1d(finders, self._finders).tolist())
+            self._finders, self._asked = finders, rising(np.append(self._asked, np.array(fresh, np.int64)))
+            self._parts = Parts.of(row for row in self._rows if row.ends not in (OF_WINDOWS, OF_STEPS))
+            self._by_part = np.argsort(self._parts.part, kind="stable")
+
+    def _read_queries(self, connection: Connection, newest: int) -> None:
+        rows = np.array(asked_since(connection, newest), dtype=np.int64).reshape(-1, 4)
+        own = rows[np.isin(rows[:, 0], rising(self._parts.gid))]
+        table = np.concatenate([self._queries, own])
+        table[:, 2] = NEVER
+        dropped = np.array(dropped_until(connection), dtype=np.int64).reshape(-1, 2)
+        order = np.argsort(table[:, 3])
+        at = np.searchsorted(table[:, 3], dropped[:, 0], sorter=order)
+        there = np.flatnonzero(at < len(table))
+        there = there[table[order[at[there]], 3] == dropped[there, 0]]
+        table[order[at[there]], 2] = dropped[there, 1]
+        self._queries = table[np.lexsort(table.T[::-1])]
+        self._asked = rising(np.concatenate([self._asked, rows[np.isin(rows[:, 0], self._finders), 0]]))
+
+    def parts_of(self, groups: Int64s) -> Parts:
+        """Return the parts that some groups find, which rise, in the order of the groups about absence."""
+        found = self._parts.part[self._by_part]
+        begins, ends = (np.searchsorted(found, groups, side) for side in ("left", "right"))
+        counts = ends - begins
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return self._parts.where(np.sort(self._by_part[np.repeat(begins, counts) + within]))
+
+    def unasked(self, groups: Int64s) -> set[int]:
+        """Return those of some groups that are parts of others, and that no query is in, dropped ones included."""
+        return set(groups[np.isin(groups, self._finders) & ~np.isin(groups, self._asked)].tolist())
+
+    def readers(self, oldest: int) -> Int64s:
+        """Return the queries that were live at a place or came later, as ``Readers`` takes them."""
+        return self._queries[self._queries[:, 2] > oldest]
