@@ -7,8 +7,10 @@ import re
 import sys
 import time
 from dataclasses import replace
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import httpx2
 import pytest
@@ -24,6 +26,18 @@ def push(client: httpx2.Client, id_: str, body: str, ts: int) -> float:
     response = client.post("/v1/channels/S/events", content=body, headers=XML, params={"id": id_, "ts": ts})
     assert response.json()["taken"] == 1
     return time.monotonic()
+
+
+def test_parameters_of_any_allowed_length_are_answered(client: httpx2.Client) -> None:
+    """Escaped, each character of these takes twelve bytes, which is more than the client of other tests sends."""
+    connection = HTTPConnection(client.base_url.host, client.base_url.port)
+    for length, status in ((4_000, 404), (4_001, 422)):
+        asked = urlencode({"feed": "\U0001f600" * length, "item": "\U0001f600" * length})
+        connection.request("GET", f"/v1/items/one?{asked}", headers={"authorization": client.headers["authorization"]})
+        found = connection.getresponse()
+        assert (found.status, found.headers["content-type"]) == (status, "application/problem+json")
+        found.read()
+    connection.close()
 
 
 def test_registering_listing_and_dropping(client: httpx2.Client) -> None:

@@ -30,6 +30,8 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses of this machine alone, by those that stand for all."""
 _PATIENCE_S = 20
 """Seconds in which requests under way may end."""
+_HEAD_BYTES = 256 * 1024
+"""Bytes of a request's first line and headers at most; parameters of the allowed lengths, escaped, take up to 100 KB."""
 _SWITCH_S = 0.001
 """Seconds after which a thread that computes lets another one go on."""
 
@@ -133,6 +135,8 @@ def make_server(engine: Engine, settings: ServiceSettings, log: Callable[[str], 
         make_app(service, log),
         log_config=None,
         access_log=False,
+        http="h11",
+        h11_max_incomplete_event_size=_HEAD_BYTES,
         server_header=False,
         timeout_graceful_shutdown=_PATIENCE_S,
         timeout_keep_alive=75,
