@@ -98,6 +98,8 @@ def test_rows_of_csv(client: httpx2.Client) -> None:
 
 
 def test_csv_that_is_none(client: httpx2.Client) -> None:
+    lacking = push(client, "ticks", "seq,sym,price\n5,IBM,1\n", CSV, id="seq", op="change")
+    assert (lacking.status_code, lacking.json()["rejected"][0]["condition"]) == (202, "XSCL_NO_COLUMN")
     refused = push(client, "ticks", "\n\n", CSV)
     assert refused.status_code == 422
     assert refused.json()["type"] == "urn:xscl:problem:XSCL_BAD_CSV"

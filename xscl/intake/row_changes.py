@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.base.errors import XsclError
+from xscl.base.errors import SourceError, XsclError
 from xscl.base.shown import shortened
 from xscl.ingest.records import Rejected, RowTable
 from xscl.ingest.row_times import as_array
@@ -23,7 +23,7 @@ from xscl.intake.checks import CheckedEvent
 from xscl.intake.events import take_events
 from xscl.intake.removals import Items, items_of
 from xscl.intake.row_batch import read_batch, refused_row, single_events
-from xscl.intake.row_columns import Mask, as_mask
+from xscl.intake.row_columns import Mask, as_mask, check_columns
 from xscl.intake.row_ids import read_ids
 from xscl.intake.rows import refuse_all, row_channel
 from xscl.intake.transaction import Chunk
@@ -40,6 +40,11 @@ _Change = tuple[int, CheckedEvent | Rejected | str]
 def take_changes(chunk: Chunk, table: RowTable) -> None:
     """Take the rows of a table as changes, in their order."""
     assert table.options.op is not None
+    try:
+        check_columns(table.rows.schema, table.options)
+    except SourceError as error:
+        refuse_all(chunk, table, error, len(table.rows))
+        return
     column = as_array(table.rows.column(table.options.op)).cast(pa.string())
     words = pc.utf8_lower(pc.utf8_trim_whitespace(column)).fill_null("")
     comes, goes, was = (as_mask(pc.is_in(words, pa.array(known))) for known in (_COMES, _GOES, _WAS))
