@@ -31,7 +31,7 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _PATIENCE_S = 20
 """Seconds in which requests under way may end."""
 _HEAD_BYTES = 256 * 1024
-"""Bytes of a request's first line and headers at most; parameters of the allowed lengths, escaped, take up to 100 KB."""
+"""Bytes of a request's first line and headers at most; escaped, parameters of the allowed lengths take up to 100 KB."""
 _SWITCH_S = 0.001
 """Seconds after which a thread that computes lets another one go on."""
 
