@@ -59,7 +59,8 @@ def time_columns(names: Sequence[str], ts: str) -> list[str]:
     >>> time_columns(["Date Time"], "Date Time"), time_columns(["Date", "Time"], "Date Time")
     (['Date Time'], ['Date', 'Time'])
     """
-    return [ts] if ts in names else ts.split()
+    # A name without a letter is no column either, and is refused as such.
+    return [ts] if ts in names else ts.split() or [ts]
 
 
 def event_times(rows: pa.Table, options: RowOptions) -> tuple[pa.Int64Array, Mask]:

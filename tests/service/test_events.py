@@ -98,8 +98,9 @@ def test_rows_of_csv(client: httpx2.Client) -> None:
 
 
 def test_csv_that_is_none(client: httpx2.Client) -> None:
-    lacking = push(client, "ticks", "seq,sym,price\n5,IBM,1\n", CSV, id="seq", op="change")
-    assert (lacking.status_code, lacking.json()["rejected"][0]["condition"]) == (202, "XSCL_NO_COLUMN")
+    for lacking in ({"id": "seq", "op": "change"}, {"ts": ""}, {"ts": " "}):
+        found = push(client, "ticks", "seq,sym,price\n5,IBM,1\n", CSV, **lacking)
+        assert (found.status_code, found.json()["rejected"][0]["condition"]) == (202, "XSCL_NO_COLUMN"), lacking
     refused = push(client, "ticks", "\n\n", CSV)
     assert refused.status_code == 422
     assert refused.json()["type"] == "urn:xscl:problem:XSCL_BAD_CSV"
