@@ -272,6 +272,10 @@ def test_changes_need_what_a_home_needs(service: Running, ask: CliRunner, tmp_pa
     asked = ["ingest", str(tmp_path / "changes.csv"), "--channel", "o2", "--op", "kind", "--url", service.address]
     refused = ask.invoke(app, [*asked, "--id", "no"])
     assert refused.exit_code == 1 and "there is no column 'kind' for changes" in refused.stderr
+    (tmp_path / "ops.csv").write_text("kind,no\nc,1\n", encoding="utf-8")
+    timed = [arg.replace("changes.csv", "ops.csv") for arg in asked]
+    refused = ask.invoke(app, [*timed, "--id", "no", "--ts", "at"])
+    assert refused.exit_code == 1 and "there is no column 'at' for times" in refused.stderr
     error = ask.invoke(app, asked).exception
     assert isinstance(error, EngineError | SourceError) and error.condition == "XSCL_BAD_OPTION"
 

@@ -35,7 +35,9 @@ def change_parameters(table: RowTable) -> dict[str, Any]:
     if options.columns is not None:
         given["columns"] = ",".join(options.columns)
     if options.ts is not None:
-        types = [table.rows.schema.field(name).type for name in time_columns(table.rows.column_names, options.ts)]
+        # The service refuses columns that are not there.
+        names = time_columns(table.rows.column_names, options.ts)
+        types = [field.type for field in table.rows.schema if field.name in names]
         if any(map(pa.types.is_temporal, types)):
             given.pop("ts_format")
             if options.ts_zone != "UTC":
