@@ -14,10 +14,36 @@ from oracle.evaluate import Doc
 
 import xscl
 from xscl.base.settings import Settings
+from xscl.engine import Engine
 from xscl.language.parser import parse_query
 
 
-class PlayedHome:
+class Replays:
+    """A home that may take late events again."""
+
+    choose: random.Random
+    engine: Engine
+    place: int
+    again: dict[Doc, int]
+    """Places at which late documents were replayed."""
+
+    def intake(self) -> Intake:
+        """Tell the oracle what came."""
+        raise NotImplementedError
+
+    def replay(self) -> None:
+        """Take some late events again."""
+        late = [doc for doc in self.intake().judged() if doc.late]
+        waiting = [doc for each in late if (doc := replace(each, late=False)) not in self.again]
+        if not waiting:
+            return
+        chosen = self.choose.sample(waiting, self.choose.randint(1, len(waiting)))
+        self.place += 1
+        assert self.engine.replay_late(ids=[doc.id for doc in chosen]).events == len(chosen)
+        self.again |= dict.fromkeys(chosen, self.place)
+
+
+class PlayedHome(Replays):
     """A home with channels A and B, whose queries come and go between events and heartbeats."""
 
     chance_of_another: ClassVar[float]
@@ -78,17 +104,6 @@ class PlayedHome:
         self.place += 1
         self.beats[self.place] = Beat(channel, ts)
         assert not self.engine.ingest([record(self.beats[self.place])]).rejected
-
-    def replay(self) -> None:
-        """Take some late events again."""
-        late = [doc for doc in self.intake().judged() if doc.late]
-        waiting = [doc for each in late if (doc := replace(each, late=False)) not in self.again]
-        if not waiting:
-            return
-        chosen = self.choose.sample(waiting, self.choose.randint(1, len(waiting)))
-        self.place += 1
-        assert self.engine.replay_late(ids=[doc.id for doc in chosen]).events == len(chosen)
-        self.again |= dict.fromkeys(chosen, self.place)
 
     def intake(self) -> Intake:
         """Tell the oracle what came."""

@@ -16,6 +16,7 @@ from absences import S, add_channels, answers, question, record
 from budget import examples
 from oracle.absence import FOR_EVER, Beat, Decided, Intake, Question, Terms, decided, too_late
 from oracle.evaluate import Doc
+from played_homes import Replays
 
 import xscl
 from xscl.answers.status import batch_rows
@@ -81,7 +82,7 @@ LEVELS: dict[str, tuple[int | None, int | None]] = {
 """Levels of consistency, each with how far behind clocks it answers, and how far behind them events come."""
 
 
-class Home:
+class Home(Replays):
     """A home and the same for the oracle, item by item."""
 
     changes = False
@@ -164,17 +165,6 @@ class Home:
             set_channel(self.engine.home.catalog, name, lateness=told)
             # A heartbeat may have taken a place.
             self.place = self.engine.home.catalog.ask(read_last_places)[1]
-
-    def replay(self) -> None:
-        """Take some late events again."""
-        late = [doc for doc in self.intake().judged() if doc.late]
-        waiting = [doc for each in late if (doc := replace(each, late=False)) not in self.again]
-        if not waiting:
-            return
-        chosen = self.choose.sample(waiting, self.choose.randint(1, len(waiting)))
-        self.place += 1
-        assert self.engine.replay_late(ids=[doc.item or doc.id for doc in chosen]).events == len(chosen)
-        self.again |= dict.fromkeys(chosen, self.place)
 
     def intake(self) -> Intake:
         """What came, for the oracle."""

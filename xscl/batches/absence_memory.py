@@ -26,6 +26,9 @@ class AbsenceMemory:
     def __init__(self) -> None:
         """Begin without anything."""
         self._state: AskedState | None = None
+        self._forget()
+
+    def _forget(self) -> None:
         self._rows: list[PartRow] = []
         self._parts = Parts.of(())
         self._by_part = _NONE
@@ -45,7 +48,7 @@ class AbsenceMemory:
         known = self._state
         new = None if known is None else asked_state(connection, known.newest)
         if known is None or new is None or not state.goes_on(known, new):
-            self.__init__()  # type: ignore[misc]
+            self._forget()
             known = None
         self._read_parts(connection)
         self._read_queries(connection, 0 if known is None else known.newest)

@@ -128,6 +128,7 @@ class BatchWork:
     refused: list[Unnamed] = field(default_factory=list)
     """Refusals at matching and joining."""
     stage1_s: float = 0.0
+    """Seconds of walks but those in tasks, which join what they walk."""
     bindings: BindingCount = field(default_factory=BindingCount)
     links: LinkWork = field(init=False)
     _earlier: list[Run] = field(default_factory=list)
@@ -288,7 +289,7 @@ class BatchWork:
         other tasks later, in further tasks if that costs more than a job.
         """
         work, place, root = self._work(level, asked), self._place(), self.home.root
-        before, started = self.counts["pairs"], time.perf_counter()
+        before = self.counts["pairs"]
         mine = self._runs_of(level, work, fresh, place.slots)
         state, written = self._files()
         earlier = [path for path in written if path not in mine]
@@ -302,10 +303,12 @@ class BatchWork:
             made = self._mapped(place, replace(work, asked=left.asked), items)
             new = self._made(level, made)
             step("tasks.witnesses")
-        self.stage1_s += time.perf_counter() - started
-        units = list(units_of(root, [*new, *mine], state, earlier, work.reach))
-        waiting = [unit for unit in units if unit.new in mine or unit.others and unit.others[0] in new]
-        done = sum(document_pairs(root, unit) for unit in units if unit not in waiting)
+        done, waiting = 0, []
+        for unit in units_of(root, [*new, *mine], state, earlier, work.reach):
+            if unit.new in mine or any(path in new for path in unit.others):
+                waiting.append(unit)
+            else:
+                done += document_pairs(root, unit)
         self.driver.note_pairs(done, self.counts["pairs"] - before)
         made += self._meet_others(level, work, place, waiting)
         possible = done + sum(document_pairs(root, unit) for unit in waiting)

@@ -138,9 +138,10 @@ def meet_share(kernels: Kernels, work: LevelWork, share: Share) -> Made:
         mine = new if share.level is not None else _open(work, path)
         assert mine is not None
         named = [(each, None if unit.fresh else work.floors) for unit in units for each in unit.others]
-        # Units of rows that were not there when the work was shared out may be too far away.
-        times = _times_of(mine) if share.level is not None else None
-        others = [(_open(work, each), floors) for each, floors in named if times is None or _near(work, times, each)]
+        if share.level is not None:
+            # When the work was shared out, nobody knew the times of these rows.
+            named = [(each, floors) for each, floors in named if _near(work, mine, each)]
+        others = [(_open(work, each), floors) for each, floors in named]
         kernels.finder.meet(mine, others, out, own=any(not unit.others for unit in units))
         opened += [mine, *(run for run, _ in others)]
     kernels.finder.forget(opened)
@@ -177,11 +178,8 @@ def _by_new_rows(units: Sequence[Unit]) -> dict[str, list[Unit]]:
     return found
 
 
-def _times_of(run: Run) -> tuple[int, int] | None:
-    return (int(run.ts.min()), int(run.ts.max())) if run.size else None
-
-
-def _near(work: LevelWork, times: tuple[int, int] | None, path: str) -> bool:
+def _near(work: LevelWork, run: Run, path: str) -> bool:
+    times = (int(run.ts.min()), int(run.ts.max())) if run.size else None
     return may_meet(times, run_facts(str(work.root / path)).times, work.reach)
 
 

@@ -246,53 +246,50 @@ def _ratios(_: Sizes, results: Sequence[Result[Any]]) -> Row:
     return {name: value for name, value in figures.items() if name not in ("results_digest", "workload")}
 
 
-def _axes(title: str, x: str, over: str) -> Axes:
+def _axes(title: str, x: str, over: str | None = None) -> Axes:
     y = "microseconds of processor time an event"
-    return Axes(title, x=x, y=y, over=over, lines={"": "us_per_event"}, by="mode", log_y=True)
+    return Axes(title, x=x, y=y, over=over or x, lines={"": "us_per_event"}, by="mode", log_y=True)
 
 
 _WITHOUT = tuple(
     Variant(name, _under(rules), suffix)
     for name, rules, suffix in (("all rules", "all", ""), ("rules with s", "s", "_s"), ("no rules", "none", "_none"))
 )
-_COUNTED = ("The first third of the rows, which plans, is not counted, nor is the intake.",)
 
-BENCHES: tuple[Bench[Any, Any], ...] = (
-    Bench(
-        name="w1-w2",
-        sizes=_Patterns(),
-        prepare=_patterns,
-        variants=_WITHOUT,
+
+def _bench(
+    name: str, sizes: Sizes, prepare: Any, variants: tuple[Variant[Any, Any], ...], axes: Axes
+) -> Bench[Any, Any]:
+    notes = ("The first third of the rows, which plans, is not counted, nor is the intake.",)
+    return Bench(
+        name=name,
+        sizes=sizes,
+        prepare=prepare,
+        variants=variants,
         table=by_variant,
         figures=_ratios,
-        axes=_axes("Patterns over two streams, {s.items:,} events", "queries", "queries"),
-        notes=_COUNTED,
+        axes=axes,
+        notes=notes,
         spark=False,
+    )
+
+
+BENCHES: tuple[Bench[Any, Any], ...] = (
+    _bench(
+        "w1-w2", _Patterns(), _patterns, _WITHOUT, _axes("Patterns over two streams, {s.items:,} events", "queries")
     ),
-    Bench(
-        name="channels",
-        sizes=_Channels(),
-        prepare=_channels,
-        variants=(
+    _bench(
+        "channels",
+        _Channels(),
+        _channels,
+        (
             Variant("membership", _streams("all", tagged=False)),
             Variant("tagged union", _streams("all", tagged=True), "_tagged"),
             Variant("one by one", _streams("none", tagged=True), "_one_by_one"),
         ),
-        table=by_variant,
-        figures=_ratios,
-        axes=_axes("{s.queries} patterns over streams of equal rows", "streams", "capacity"),
-        notes=_COUNTED,
-        spark=False,
+        _axes("{s.queries} patterns over streams of equal rows", "streams", "capacity"),
     ),
-    Bench(
-        name="hybrid",
-        sizes=_Hybrid(),
-        prepare=_hybrid,
-        variants=_WITHOUT,
-        table=by_variant,
-        figures=_ratios,
-        axes=_axes("Smoothed loads that rise, {s.processes} processes", "queries", "queries"),
-        notes=_COUNTED,
-        spark=False,
+    _bench(
+        "hybrid", _Hybrid(), _hybrid, _WITHOUT, _axes("Smoothed loads that rise, {s.processes} processes", "queries")
     ),
 )
