@@ -26,5 +26,6 @@ Modules in reading order:
 * ``ablation``: these subscriptions without the index of conditions, and without lanes
 * ``sharing``: workloads of RUMOR with and without rules
 * ``backfill``, ``recovery``: queries answered from what is held; a process after a killed one
+* ``memory``: a process that starts, over more and more state
 * ``benches``: all benches
 """

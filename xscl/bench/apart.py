@@ -22,7 +22,7 @@ from typing import Any
 from xscl.base.errors import EngineError
 from xscl.base.terminal import tell, write_data
 
-__all__ = ["Spent", "Watch", "peak_memory", "resident_memory", "run_apart", "spent", "watched"]
+__all__ = ["Spent", "Watch", "peak_memory", "private_memory", "resident_memory", "run_apart", "spent", "watched"]
 
 
 def run_apart(
@@ -58,6 +58,13 @@ def peak_memory() -> int:
 def resident_memory() -> int:
     """Return the resident size of this process, in bytes; the greatest so far where the system does not say."""
     return _status("VmRSS:") or _usage()
+
+
+def private_memory() -> int:
+    """Return the resident size of this process without mapped files, in bytes; the greatest with them so far where the
+    system does not say.
+    """
+    return _status("RssAnon:") or _usage()
 
 
 def _status(name: str) -> int | None:

@@ -13,6 +13,7 @@ from xscl.bench import (
     growth,
     latency,
     levels,
+    memory,
     patterns,
     people,
     recovery,
@@ -49,5 +50,6 @@ _ALL: tuple[Bench[Any, Any], ...] = (
     patterns.BENCH,
     *sharing.BENCHES,
     recovery.BENCH,
+    memory.BENCH,
 )
 BENCHES: dict[str, Bench[Any, Any]] = {bench.name: bench for bench in _ALL}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
-from typing import Literal, NamedTuple, NoReturn
+from typing import Literal, NoReturn
 
 from xscl.base.durations import MAX_DIGITS, UNITS, scaled
 from xscl.base.errors import QuerySyntaxError, Span
 from xscl.language import cel_tree as cel
 from xscl.language.block_nodes import Op
+from xscl.language.tokens import Token
 
 __all__ = ["parse_cel"]
 
@@ -45,20 +46,6 @@ _MOST_TOKENS = 5_000
 _WORDS = ("select", "from", "publish", "next", "fold", "filter", "as", "and", "or", "not")
 
 
-class _Token(NamedTuple):
-    kind: str
-    value: str
-    start: int
-    end: int
-
-    @property
-    def span(self) -> Span:
-        return Span(self.start, self.end)
-
-    def is_word(self, *words: str) -> bool:
-        return self.kind == "name" and self.value.lower() in words
-
-
 def parse_cel(text: str, start: int = 0, end: int | None = None) -> cel.Query:
     """Return the one query that a piece of a text is; spans speak of the whole text.
 
@@ -74,20 +61,20 @@ def parse_cel(text: str, start: int = 0, end: int | None = None) -> cel.Query:
     return query
 
 
-def _shown(token: _Token) -> str:
+def _shown(token: Token) -> str:
     return "end of text" if token.kind == "end" else repr(token.value)
 
 
 class _Parser:
     def __init__(self, text: str, start: int, end: int) -> None:
         self.text = text
-        self.tokens: list[_Token] = []
+        self.tokens: list[Token] = []
         self.depth = 0
         self.at = 0
         for found in _TOKEN.finditer(text, start, end):
             kind = found.lastgroup
             assert kind is not None
-            self.tokens.append(_Token(kind, found[kind], found.end() - len(found[kind]), found.end()))
+            self.tokens.append(Token(kind, found[kind], found.end() - len(found[kind]), found.end()))
             if kind == "bad":
                 self.at = len(self.tokens) - 1
                 self.fail(f"the character {found[kind]!r} has no place in CEL")
@@ -99,13 +86,13 @@ class _Parser:
         self.at = 0
 
     @property
-    def token(self) -> _Token:
+    def token(self) -> Token:
         return self.tokens[self.at]
 
-    def peek(self) -> _Token:
+    def peek(self) -> Token:
         return self.tokens[min(self.at + 1, len(self.tokens) - 1)]
 
-    def next(self) -> _Token:
+    def next(self) -> Token:
         token = self.token
         self.at = min(self.at + 1, len(self.tokens) - 1)
         return token
@@ -120,7 +107,7 @@ class _Parser:
             return True
         return False
 
-    def sign(self, value: str, what: str, opened: _Token | None = None) -> None:
+    def sign(self, value: str, what: str, opened: Token | None = None) -> None:
         if not self.take(value):
             hint = None if opened is None else f"{opened.value!r} at {opened.start + 1} is still open"
             at = self.token.span if opened is None or self.token.kind != "end" else opened.span
@@ -131,12 +118,12 @@ class _Parser:
             self.fail(f"expected {word.upper()} {what}, found {_shown(self.token)}")
         self.next()
 
-    def name(self, what: str) -> _Token:
+    def name(self, what: str) -> Token:
         if self.token.kind != "name" or self.token.is_word(*_WORDS):
             self.fail(f"expected {what}, found {_shown(self.token)}")
         return self.next()
 
-    def since(self, start: _Token) -> Span:
+    def since(self, start: Token) -> Span:
         return Span(start.start, self.tokens[max(self.at - 1, 0)].end)
 
     def enter(self) -> None:
@@ -196,7 +183,7 @@ class _Parser:
                 left = self.fold(left, start)
         return left
 
-    def fold(self, left: cel.Relation, start: _Token) -> cel.Fold:
+    def fold(self, left: cel.Relation, start: Token) -> cel.Fold:
         opened = self.token
         self.sign("{", "with the three parameters of FOLD")
         choose = self.predicate_or_true(",")
@@ -363,6 +350,6 @@ class _Parser:
         named = self.name("an attribute behind the decorator")
         return cel.Attribute(decorator, named.value, self.since(start))
 
-    def digits(self, token: _Token) -> None:
+    def digits(self, token: Token) -> None:
         if len(token.value) > MAX_DIGITS:
             self.fail(f"a number of more than {MAX_DIGITS} digits", at=token.span)

@@ -44,6 +44,10 @@ _line: Written = partial(match_json, cursor=True)
 _Cursor = Annotated[
     str, Query(max_length=500, description="Cursor behind which to go on; 'start' is before all matches.")
 ]  # fmt: skip
+_From = Annotated[str | None, Query(max_length=500, description="As of the list; by default only what comes.")]
+_LastSeen = Annotated[
+    str | None, Header(alias="last-event-id", max_length=500, description="Goes before 'after'.")
+]  # fmt: skip
 
 
 class Matches(BaseModel):
@@ -64,10 +68,8 @@ async def all_live(
     request: Request,
     service: Running,
     holder: Reader,
-    after: Annotated[
-        str | None, Query(max_length=500, description="As of the list; by default only what comes.")
-    ] = None,
-    last_event_id: Annotated[str | None, Header(max_length=500, description="Goes before 'after'.")] = None,
+    after: _From = None,
+    last_event_id: _LastSeen = None,
 ) -> StreamingResponse:
     """Stream the matches of all queries as they are committed."""
     return await open_stream(request, service, None, last_event_id or after)
@@ -127,10 +129,8 @@ async def live(
     name: Name,
     service: Running,
     holder: Reader,
-    after: Annotated[
-        str | None, Query(max_length=500, description="As of the list; by default only what comes.")
-    ] = None,
-    last_event_id: Annotated[str | None, Header(max_length=500, description="Goes before 'after'.")] = None,
+    after: _From = None,
+    last_event_id: _LastSeen = None,
 ) -> StreamingResponse:
     """Stream the matches of a query as they are committed."""
     return await open_stream(request, service, name, last_event_id or after)
