@@ -8,7 +8,8 @@ Modules in reading order:
 * ``dates``: the dates of feeds, read strictly
 * ``markup``: HTML and XHTML of strangers → plain text and links
 * ``item``: one normalised feed item and its document
-* ``feed_fields``: elements of a feed → what the feed and its entries say, in any dialect
+* ``entry_fields``: the children of an element → what each says, in any dialect
+* ``feed_fields``: elements of a feed → what the feed and its entries say
 * ``feed``: a feed's tree → its entries, and an entry → its item
 * ``json_feed``: the same for JSON Feed
 * ``broken_feed``: the same for feeds that are not well-formed XML, without the published entries

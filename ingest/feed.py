@@ -13,7 +13,7 @@ address) are left out or left as published, never guessed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
+from copy import copy
 from dataclasses import replace
 
 from lxml import etree
@@ -24,20 +24,12 @@ from xscl.base.types import to_micros
 from xscl.base.values import digest_text
 from xscl.base.xml_runs import parsed_again
 from xscl.ingest.dates import parse_date
+from xscl.ingest.entry_fields import ATOM, RDF, fields_of, is_cdf
 from xscl.ingest.feed_fields import (
-    ATOM,
-    CONTENT,
-    PUBLISHED,
-    RDF,
-    TITLE,
-    UPDATED,
     XML,
     base_of,
-    each_field,
     field_text,
-    fields_of,
     guid_of,
-    is_cdf,
     item_url,
     language_of,
     read_head,
@@ -109,7 +101,7 @@ def read_tree(root: etree._Element, *, source: str, channel: str = "items") -> F
     around = elements[0].getparent() if elements else None
     feed = replace(read_head(head, source), base="" if around is None else base_of(around, ""))
     if feed.language is None:
-        feed = replace(feed, language=language_of(root, {}))
+        feed = replace(feed, language=language_of(root, ()))
     feed = bounded(feed)
     entries: list[Entry] = []
     size = 0
@@ -172,7 +164,7 @@ def read_entries(entries: Sequence[Entry], feed: Feed) -> Iterator[tuple[Item, s
         if feed.base:
             own = element.get(f"{XML}base")
             element.set(f"{XML}base", absolute_url(feed.base, own) if own else feed.base)
-        yield read_item(element, feed), text
+        yield read_item(element, feed, entry.link, entry.guid), text
 
 
 def _sections(root: etree._Element) -> tuple[etree._Element | None, list[etree._Element]]:
@@ -200,16 +192,16 @@ def _entry(element: etree._Element, feed: Feed) -> Entry:
     fields = fields_of(element)
     guid = guid_of(element, fields)
     # A copy declares the namespaces that are used; the element would be written with all that are in scope.
-    published = deepcopy(element)
+    published = copy(element)
     raw = serialize(published)
     digest, body = _digests(published, guid)
-    written = [whole_text(node).strip() for node in each_field(fields, *TITLE, *CONTENT)]
+    written = [whole_text(node).strip() for node in (*fields.each(fields.at.titles), *fields.each(fields.at.contents))]
     return Entry(
         guid,
         item_url(element, fields, feed.url or feed.address),
         digest_text(*written) if any(written) else "",
-        next((text for node in each_field(fields, *PUBLISHED) if (text := field_text(node))), None),
-        next((text for node in each_field(fields, *UPDATED) if (text := field_text(node))), None),
+        next((text for node in fields.each(fields.at.published) if (text := field_text(node))), None),
+        next((text for node in fields.each(fields.at.updated) if (text := field_text(node))), None),
         digest,
         body,
         raw,

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
 from xml.sax.saxutils import escape, quoteattr
 
-from xscl.base.types import format_time, to_micros
 from xscl.base.values import digest_text
 from xscl.base.xml_runs import CanonicalDocument
 from xscl.ingest.markup import MAX_ADDRESS, clean
@@ -18,7 +16,7 @@ __all__ = ["Feed", "Item", "Resource", "bounded", "distinct", "feed_identity", "
 _MAX_LINE = 1_000
 """Characters of a feed's title, language and author, inclusive."""
 _MAX_AUTHORS = 20
-_MAX_SHARED = 200
+_SECONDS = len("2026-06-01T09:30:00")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,42 +111,30 @@ def item_document(item: Item, feed: Feed) -> str:
     >>> item_document(Item(title="A & B", links=("https://a.org",)), Feed("f", title="F"))
     '<item><channel_title>F</channel_title><title>A &amp; B</title><link>https://a.org</link></item>'
     """
-    written = "".join(
-        [
-            _element("item_url", item.item_url),
-            _shared("channel_url", feed.url),
-            _shared("channel_title", feed.title),
-            _element("title", item.title),
-            *[_shared("author", author) for author in item.authors],
-            _element("published", None if item.published is None else _time(item.published)),
-            _element("updated", None if item.updated is None else _time(item.updated)),
-            _element("description", item.description),
-            *[_shared("category", category) for category in item.categories],
-            _element("guid", item.guid),
-            *[_element("link", link) for link in item.links],
-            _element("content", item.content),
-            _shared("language", item.language),
-            _element("comments", item.comments),
-            *[_resource("enclosure", resource) for resource in item.enclosures],
-            *[_resource("media", resource) for resource in item.media],
-        ]
-    )
+    texts: list[tuple[str, str | None]] = [
+        ("item_url", item.item_url),
+        ("channel_url", feed.url),
+        ("channel_title", feed.title),
+        ("title", item.title),
+        *[("author", author) for author in item.authors],
+        ("published", _time(item.published) if item.published else None),
+        ("updated", _time(item.updated) if item.updated else None),
+        ("description", item.description),
+        *[("category", category) for category in item.categories],
+        ("guid", item.guid),
+        *[("link", link) for link in item.links],
+        ("content", item.content),
+        ("language", item.language),
+        ("comments", item.comments),
+    ]
+    written = "".join([f"<{name}>{escape(text)}</{name}>" for name, text in texts if text])
+    if item.enclosures or item.media:
+        written += "".join([_resource("enclosure", resource) for resource in item.enclosures])
+        written += "".join([_resource("media", resource) for resource in item.media])
     cleaned = clean(written)
     # Nothing became empty, and values are written as libxml2 does.
     plain = written and cleaned == written and "\r" not in written and "='" not in written
     return CanonicalDocument(f"<item>{written}</item>") if plain else f"<item>{cleaned}</item>"
-
-
-def _element(name: str, text: str | None) -> str:
-    return f"<{name}>{escape(text)}</{name}>" if text else ""
-
-
-def _shared(name: str, text: str | None) -> str:
-    """Return the element of a text that many items have in common."""
-    return _short(name, text) if text and len(text) <= _MAX_SHARED else _element(name, text)
-
-
-_short = lru_cache(maxsize=1_024)(_element)
 
 
 def _resource(name: str, resource: Resource) -> str:
@@ -158,10 +144,14 @@ def _resource(name: str, resource: Resource) -> str:
 
 def item_time(item: Item, feed: Feed) -> tuple[datetime | None, str]:
     """Return the time that an item declares and the date's name: ``published``, ``updated``, ``feed``, ``received``."""
-    dates = (("published", item.published), ("updated", item.updated), ("feed", feed.date))
-    return next(((moment, name) for name, moment in dates if moment), (None, "received"))
+    if item.published:
+        return item.published, "published"
+    if item.updated:
+        return item.updated, "updated"
+    return (feed.date, "feed") if feed.date else (None, "received")
 
 
-@lru_cache(maxsize=1_024)
 def _time(moment: datetime) -> str:
-    return format_time(to_micros(moment))
+    """Write a moment of UTC as ``format_time`` does."""
+    text = moment.replace(tzinfo=None).isoformat()
+    return f"{text}Z" if len(text) == _SECONDS else f"{text.rstrip('0')}Z"
