@@ -17,12 +17,14 @@ from xscl.catalog.tables import EVENT_IDS, INTAKE_FILES, ROW_RANGES, in_parts
 
 __all__ = [
     "EventId",
+    "FeedDigest",
     "IdRow",
     "add_event_files",
     "add_event_ids",
     "add_row_ranges",
     "edited_between",
     "find_event_ids",
+    "find_feed_digests",
     "files_between",
     "add_published_ids",
     "forget_published",
@@ -118,6 +120,14 @@ class EventId(NamedTuple):
     membership: int
 
 
+class FeedDigest(NamedTuple):
+    """An item of a feed: its id without feed and version, its digest, and the number of its streams."""
+
+    base: str
+    digest: str
+    membership: int
+
+
 IdRow = tuple[str, str, str, str, int, int, int, str, int | None, int | None, int]
 """The fields of an ``EventId``.  Python's collector looks at plain tuples of texts and numbers once, at others again
 and again."""
@@ -156,13 +166,32 @@ def find_event_ids(connection: Connection, channel: str, ids: Collection[str]) -
     return [EventId._make(row) for row in connection.execute(statement, values)]
 
 
+def find_feed_digests(connection: Connection, channel: str, feed: str, ids: Collection[str]) -> list[FeedDigest]:
+    """Find the digests of a feed's items in a channel that have one of these ids, without feed and version."""
+    values = {"ids": json.dumps(sorted(ids), ensure_ascii=False), "channel": channel, "feed": feed}
+    statement = _of_feed(connection.dialect.name == "sqlite")
+    return [FeedDigest._make(row) for row in connection.execute(statement, values)]
+
+
+@cache
+def _of_feed(sqlite: bool) -> sa.TextClause:
+    columns = ", ".join(f"event_ids.{name}" for name in FeedDigest._fields)
+    return sa.text(
+        f"SELECT {columns} FROM {_listed(sqlite)} CROSS JOIN event_ids"
+        " WHERE event_ids.channel = :channel AND event_ids.base = wanted.value AND event_ids.feed = :feed"
+    )
+
+
+def _listed(sqlite: bool) -> str:
+    return "json_each(:ids) AS wanted" if sqlite else "json_array_elements_text(CAST(:ids AS json)) AS wanted (value)"
+
+
 @cache
 def _having_ids(sqlite: bool) -> sa.TextClause:
-    listed = "json_each(:ids) AS wanted" if sqlite else "json_array_elements_text(CAST(:ids AS json)) AS wanted (value)"
     columns = ", ".join(f"event_ids.{name}" for name in EventId._fields)
     # One condition with OR would have SQLite read the whole channel: each half has an index of its own.
     halves = (
-        f"SELECT {columns} FROM {listed} CROSS JOIN event_ids"
+        f"SELECT {columns} FROM {_listed(sqlite)} CROSS JOIN event_ids"
         f" WHERE event_ids.channel = :channel AND event_ids.{name} = wanted.value"
         for name in ("id", "base")
     )

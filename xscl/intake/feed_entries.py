@@ -6,13 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-import sqlalchemy as sa
-
 from xscl.base.errors import XsclError
 from xscl.base.pickled import by_fields
 from xscl.base.safe_xml import Limits, in_fresh_dictionary
+from xscl.catalog.events import find_feed_digests
 from xscl.catalog.memberships import resolve_stream
-from xscl.catalog.tables import EVENT_IDS, in_parts
 from xscl.ingest.expand import EntryDocuments, entry_documents, entry_events
 from xscl.ingest.identity import Identified, Keys, entry_keys, identify, remember
 from xscl.ingest.records import FeedDocument, Rejected
@@ -175,15 +173,12 @@ def _taken_already(chunk: Chunk, document: FeedDocument, found: Identified, feed
     if not names:
         return
     channel, stream = resolve_stream(chunk.streams, document.channel)
-    mine = (EVENT_IDS.c.channel == channel) & (EVENT_IDS.c.feed == feed)
-    if stream is not None:
-        # Whether the stream gets what only others have is decided event by event.
-        mine &= EVENT_IDS.c.membership.in_(chunk.memberships.of_stream(stream.number))
+    # Whether a stream gets what only others have is decided event by event.
+    mine = None if stream is None else chunk.memberships.of_stream(stream.number)
     # What other feeds of this transaction have brought counts as what earlier ones have.
     chunk.write_ids()
-    for some in in_parts(sorted(names)):
-        part = EVENT_IDS.c.base.in_(some)
-        for row in chunk.connection.execute(sa.select(EVENT_IDS.c.base, EVENT_IDS.c.digest).where(mine, part)):
+    for row in find_feed_digests(chunk.connection, channel, feed, names):
+        if mine is None or row.membership in mine:
             for n in names[row.base]:
                 if row.digest in (document.entries[n].digest, document.entries[n].body):
                     yield n
