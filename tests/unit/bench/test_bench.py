@@ -130,6 +130,9 @@ def test_workers_that_have_ended_still_count(monkeypatch: pytest.MonkeyPatch) ->
         found = {names[name][0]: apart._Process(name, names[name][1], count) for name, count in ticks.items()}
         return {os.getpid(): apart._Process("python", 1, 0), **found}
 
+    # Other tests of this process may have had workers.
+    for known in ("_workers", "_ended_workers"):
+        monkeypatch.setattr(apart, known, {})
     tick = 1 / os.sysconf("SC_CLK_TCK")
     seen = []
     for now in (processes(java=5, daemon=1, worker=7), processes(java=6, daemon=1), processes(java=6, daemon=2)):
@@ -138,9 +141,6 @@ def test_workers_that_have_ended_still_count(monkeypatch: pytest.MonkeyPatch) ->
     first, *later = seen
     assert (first.java, first.workers) == pytest.approx((5 * tick, 8 * tick))
     assert [each.workers for each in later] == pytest.approx([8 * tick, 9 * tick])
-    monkeypatch.undo()
-    apart._workers.clear()
-    apart._ended_workers.clear()
 
 
 def test_a_process_that_fails_is_told() -> None:

@@ -37,7 +37,7 @@ def test_a_process_that_starts(tmp_path: Path) -> None:
     found = join_first(lambda _: None, home=str(tmp_path / "home"), parts=str(parts))
     assert found["state_rows"] > 500
     assert found["next_batch_s"] <= found["first_batch_s"] < 60
-    assert 1e6 < found["private_bytes"] < 1e10
+    assert 1e6 < found["private_bytes"] <= found["most_private_bytes"] < 1e10
 
 
 def test_a_process_that_joins_nothing_is_no_measure(tmp_path: Path) -> None:
@@ -53,4 +53,4 @@ def test_figures() -> None:
     report = run_bench(replace(BENCH, sizes=SIZES), Options(seed=1), lambda text: None)
     assert [row["state"] for row in report.table] == [200, 600]
     assert report.figures["growth_of_state_rows"] > 2
-    assert [len(points) for points in report.plot.lines.values()] == [2]
+    assert [len(points) for points in report.plot.lines.values()] == [2, 2]
