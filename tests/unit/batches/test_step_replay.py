@@ -11,6 +11,7 @@ import xscl
 from xscl.base.failpoints import hooked
 from xscl.batches import step_replay
 from xscl.batches.step_replay import complete_since
+from xscl.catalog.tables import REMOVALS
 from xscl.language.parser import parse_query
 from xscl.language.steps import steps_of
 from xscl.templates.lanes import FAR
@@ -116,8 +117,7 @@ def test_documents_go_with_answers(engine: xscl.Engine) -> None:
     take(engine, ("a", 1, 0), ("b", 9, 0), ("a", 20, 0))
     take(engine, ("b", 5, 0))
     replay(engine, "b5")
-    rows = engine.sql("SELECT channel, id FROM removals").toArrow().to_pylist()
-    assert [row["channel"] for row in rows] == ["pairs"]
+    assert [row["channel"] for row in engine.home.catalog.rows(REMOVALS)] == ["pairs"]
     assert len(engine.matches("read")) == 2  # a reader keeps what it has
 
 
