@@ -134,9 +134,9 @@ class Meeting:
         """Yield the slices of new rows with those of another run that they meet."""
         new, run, table = self.new.run, other.run, self.table
         mine, value = equal_values(new, run)
-        first, second = new.value_slices, run.value_slices
-        count_new, count_old = first[mine + 1] - first[mine], second[value + 1] - second[value]
-        slices, of = gather(first[mine], count_new)
+        first, count_new = new.slices_of_values(mine)
+        first_old, count_old = run.slices_of_values(value)
+        slices, of = gather(first, count_new)
         keys = self.new.keys[new.slice_keys(slices)]
         # Two new documents meet once, because only the left one asks for new partners.
         for new_left in (True,) if run is new else (True, False):
@@ -156,7 +156,7 @@ class Meeting:
             every = np.flatnonzero(~by_edge[of])
             if not len(every):
                 continue
-            met, back = gather(second[value[of[every]]], count_old[of[every]])
+            met, back = gather(first_old[of[every]], count_old[of[every]])
             of_new = slices[every[back]]
             key_new, key_old = keys[every[back]], other.keys[run.slice_keys(met)]
             some, place = table.lookup(*((key_new, key_old) if new_left else (key_old, key_new)))

@@ -120,12 +120,6 @@ class Run:
         return {key: number for number, key in enumerate(self.keys)}
 
     @cached_property
-    def value_slices(self) -> Int64s:
-        """The first slice of each value, and the end."""
-        values = self.slice_codes >> KEY_BITS
-        return np.searchsorted(values, np.arange(len(self.hashes) + 1))
-
-    @cached_property
     def shared_hashes(self) -> Int64s:
         """The hashes that several values have."""
         return rising(self.hashes[1:][self.hashes[1:] == self.hashes[:-1]])
@@ -139,6 +133,15 @@ class Run:
     def has_members(self) -> bool:
         """Whether some document belongs to a stream."""
         return bool(self.memberships.any())
+
+    def slices_of_values(self, values: Int64s) -> tuple[Int64s, Int64s]:
+        """Return the first slice of each of some values, and how many it has.
+
+        A batch meets few of the values of a large run, so each is searched for and none of the others is read.
+        """
+        wanted = values << KEY_BITS
+        first = np.searchsorted(self.slice_codes, wanted)
+        return first, np.searchsorted(self.slice_codes, wanted + (1 << KEY_BITS)) - first
 
     def slice_keys(self, slices: Int64s) -> Int64s:
         """Return the keys of some slices."""
