@@ -61,6 +61,8 @@ class Input:
     """Class of streams whose events have one form: a source, what is selected of it, or one operator over either."""
     origin: Hashable
     """Source or m-op whose events they are; what one index selects has the origin of all that it reads."""
+    whole: Hashable
+    """Source, or stream of another operator, from which they are selected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,10 @@ def _shape_of_channels(operator: Placed) -> Hashable:
     return operator.shape, operator.channels
 
 
+def _shape_of_selections(operator: Placed) -> Hashable:
+    return operator.shape, operator.channels, tuple(each.whole for each in operator.inputs)
+
+
 def _first_of_channels(operator: Placed) -> Hashable:
     return operator.shape, operator.channels[:1], operator.streams[1:]
 
@@ -134,6 +140,7 @@ RULES: tuple[Rule, ...] = (
     Rule("s_μ", "fold", _same_of_streams, "common subexpression"),
     Rule("s_∖", "absence", _same_of_streams, "common subexpression"),
     Rule("c_σ", "select", _shape_of_channels, "one test of an event for all streams that have it"),
+    Rule("c_α", "aggregate", _shape_of_selections, "one table of matches, whose rows carry the streams that have them"),
     Rule("c_⋈", "join", _shape_of_channels, "one join, whose pairs carry the queries that have both sides"),
     Rule("c_;", "next", _first_of_channels, "one step, whose instances carry the streams that have their left side"),
     Rule(
@@ -256,8 +263,8 @@ class _Planner:
     def _input(self, of: int | str) -> Input:
         if isinstance(of, str):
             label = "channel", self.labels.get(of, of)
-            return Input(("channel", of), label, label)
-        return Input(self.streams[of], self._sharable(of), self._origin(of))
+            return Input(("channel", of), label, label, label)
+        return Input(self.streams[of], self._sharable(of), self._origin(of), self._whole(of))
 
     def _sharable(self, of: int) -> Hashable:
         """Return the class of what an operator makes."""
@@ -272,6 +279,13 @@ class _Planner:
         if operator.kind == "select" and has_index:
             return self._input(self._read(of)[0]).origin
         return "m-op", bunch
+
+    def _whole(self, of: int) -> Hashable:
+        """Return from which events those of an operator are selected."""
+        whole: int | str = of
+        while isinstance(whole, int) and self.operators[whole].kind == "select":
+            whole = self._read(whole)[0]
+        return ("stream", self.streams[whole]) if isinstance(whole, int) else self._input(whole).whole
 
     def _name(self, level: Collection[int]) -> None:
         """Give each operator the stream that it makes: equal ones of one m-op make the same."""

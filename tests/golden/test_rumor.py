@@ -14,7 +14,8 @@ import xscl
 from xscl import Engine
 from xscl.base.settings import Settings
 from xscl.base.types import LAST_TIME
-from xscl.catalog.tables import OF_WINDOWS, PARTS
+from xscl.batches.aggregate_rows import read_kept
+from xscl.catalog.tables import OF_WINDOWS, PARTS, STATE_FILES
 from xscl.ingest.records import Heartbeat
 
 Row = dict[str, object]
@@ -59,7 +60,26 @@ def test_g_rum_1(tmp_path: Path, size: int, rules: str) -> None:
     """Two counts of one stream with different conditions."""
     found, plans = play(tmp_path / "home", EXAMPLE_21, {"S": "v double, k string"}, VALUES, size, rules)
     assert [[row[0] for row in found[name]] for name in ("q1", "q2")] == [["2"], ["2"]]
-    assert plans == {"none": 4, "s": 3, "all": 3}
+    assert plans == {"none": 4, "s": 3, "all": 2}
+
+
+@pytest.mark.parametrize(("rules", "rows"), [("s", 4), ("all", 3)])
+def test_g_rum_1_rows_of_both_streams_are_stored_once(tmp_path: Path, rules: str, rows: int) -> None:
+    """The example's channel: 5 is in the second stream, 40 in the first, and 20 in both."""
+    home = tmp_path / "home"
+    with xscl.connect(home=home, settings=Settings(where="driver", rules=rules)) as engine:
+        engine.add_channel("S", kind="rows", schema="v double, k string", lateness="0 s")
+        assert all(outcome.ok for outcome in engine.register_many(list(EXAMPLE_21.items())))
+        engine.ingest([xscl.Event("S", f"{at}", ts, row=row) for at, (_, ts, row) in enumerate(VALUES)])
+        engine.run_once()
+        (file,) = (row["path"] for row in engine.home.catalog.rows(STATE_FILES) if row["kind"] == "windows")
+        kept = read_kept(engine.home.root / file)
+        assert kept.size == (rows, 4)
+        assert sorted(kept.settled.values()) == [1, 2]
+        if rules == "all":
+            (shared,) = kept.rows.values()
+            one, other = sorted(kept.settled)
+            assert shared.column("parts").to_pylist() == [[other], [one, other], [one]]
 
 
 # -- G-RUM-2: Query 1 ----------------------------------------------------------------------------------------------

@@ -21,6 +21,9 @@ _Row = tuple[int, tuple[tuple[str, str], ...]]
 SOURCES = (
     "A->x[./k->k][./v->v]",
     "A->x[./k->k][./v->v]",
+    "A->x[./k->k][./v->v][./v > 1]",
+    "A->x[./k->k][./v->v][./v < 3]",
+    "A->x[./k->k][./v->v][./k = 'a']",
     "A->x[./k->k] FOLLOWED BY {k = l, 4} B->y[./k->l][./v->v]",
     "A->x[./k->k] JOIN {3} B->y[./v->v]",
 )

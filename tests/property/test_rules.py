@@ -13,12 +13,13 @@ import xscl
 from xscl import Engine
 from xscl.base.settings import Settings
 
-LEFT_OUT = ("all", "s", "none", "c", "s_σ,s_α,s_⋈,c_⋈", "s_;,s_μ,s_∖,c_;,c_μ")
+LEFT_OUT = ("all", "s", "none", "c", "s_σ,c_α", "s_σ,s_α,s_⋈,c_⋈", "s_;,s_μ,s_∖,c_;,c_μ")
 SHAPES = (
     "R->x[./v < N][./k->a] FOLLOWED BY {a = b, W s} R->y[./v > N][./k->b]",
     "R->x[./k->a][./v->c] JOIN {a = b AND c != d, W s} S->y[./k->b][./v->d]",
     "R->x[./v >= N]",
     "SELECT a, count() AS n, max(c) AS m FROM R[./v < N][./k->a][./v->c] WINDOW W s EVERY 2 s GROUP BY a",
+    "SELECT a, last(c) AS m FROM R[./v > N][./k->a][./v->c] WINDOW LAST W GROUP BY a",
     "SELECT a, avg(c) AS m FROM R[./k->a][./v->c] WINDOW W s GROUP BY a HAVING avg(c) > N PUBLISH means",
     "means->x[.//a->a] FOLLOWED BY {a = b, W s} S->y[./k->b]",
     "R->x[./k->a][./v > N] NEXT {a = b} S->y[./k->b] FILTER {DUR <= W s}",

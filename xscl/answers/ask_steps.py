@@ -93,7 +93,7 @@ def _rows(home: Home, definition: StepsDefinition, layout: Layout, number: int, 
     nodes = np.array([match.nodes for match in found], dtype=np.int64)
     whole = Found(docs, nodes, definition.parts[number].blocks)
     events = with_replayed(home, members_of(home, [whole]), NEVER)
-    return part_rows(definition, layout, number, in_order(rows_of(0, whole, events, channels)), events)
+    return part_rows(definition, layout, number, in_order(rows_of(whole, events, channels)), events)
 
 
 def _match(info: QueryInfo, id_: str, ts: int, values: dict[str, str], document: str) -> Match:

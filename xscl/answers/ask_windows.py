@@ -15,7 +15,7 @@ from xscl.batches.aggregate_answers import Answer, Frontier, answers
 from xscl.batches.aggregate_documents import answer_documents
 from xscl.batches.aggregate_families import Member, families
 from xscl.batches.aggregate_groups import Matches
-from xscl.batches.aggregate_rows import Found, in_order, members_of, numbered_rows, rows_of
+from xscl.batches.aggregate_rows import Found, in_order, members_of, rows_of
 from xscl.batches.aggregate_values import text_of
 from xscl.catalog.channels import read_channels
 from xscl.catalog.records import QueryInfo
@@ -47,7 +47,7 @@ def of_windows(home: Home, info: QueryInfo, part: str, found: Sequence[StoredMat
     docs = np.array([match.docids for match in found], dtype=np.int64)
     nodes = np.array([match.nodes for match in found], dtype=np.int64)
     whole = Found(docs, nodes, variable_blocks(part, namespaces))
-    rows, _ = numbered_rows(in_order(rows_of(0, whole, members_of(home, [whole]), channels)), LAST_TIME + 1, 0)
+    rows = in_order(rows_of(whole, members_of(home, [whole]), channels))
     last = int(place_of(docs).max())
     settled = Frontier(_NEVER, np.array([last]), np.array([LAST_TIME + 1]))
     (family,) = families([Member(0, definition, (-1,))])

@@ -20,6 +20,7 @@ from xscl.language.parser import parse_query
 from xscl.language.step_shapes import comparisons_of, shape_of, slots_of, step_id
 from xscl.language.step_terms import Filter, Fold, Next, Node, Part, Without
 from xscl.language.steps import steps_of
+from xscl.language.variable_paths import paths_of, pattern_of, selected_paths
 from xscl.templates.rules import Kind, Operator
 
 __all__ = ["EVERY", "Queried", "operators_of"]
@@ -109,7 +110,7 @@ class _Reader:
         if len(blocks) == 1:
             return blocks[0]
         group = compiled.group
-        names = _paths(ast.blocks(tree.source))
+        names = paths_of(ast.blocks(tree.source))
         said, constants = _joined(list(_joins(tree.source)), names)
         own = group.cases, group.streams
         return self.made.add("join", group.instance.key, own, tuple(blocks), said, constants)
@@ -125,7 +126,7 @@ class _Reader:
             return channel
         instance, guard = compiled.group.instance, compiled.group.guard(place)
         shape = instance.nodes[instance.results[place]].var, None if guard is None else guard.name
-        below = _pattern(block.steps)
+        below = pattern_of(block.steps)
         said = [" and ".join(text for text, _ in conditions)] if conditions else []
         constants = conditions[0][1] if len(conditions) == 1 else ""
         if constants:
@@ -145,8 +146,8 @@ class _Reader:
         assert tree.aggregate is not None and compiled.windowed is not None
         of = self._part(compiled.windowed.text, compiled.windowed.compiled)
         definition = definition_of(tree, text, self.query.namespaces)
-        names = _paths(ast.blocks(tree.source))
-        paths = tuple(names.get(name, name) for name in definition.variables)
+        names = paths_of(ast.blocks(tree.source))
+        paths = selected_paths(parse_query(compiled.windowed.text))
         kind = definition.window, definition.every, definition.last, definition.per, definition.group
         told = definition.columns, definition.element, definition.holes
         own = kind, definition.aggregates, definition.crossing, definition.once_per, definition.top, definition.by, told
@@ -155,13 +156,15 @@ class _Reader:
         if not definition.having:
             return found
         conditions, constants = _conditions(tree.aggregate.having, names)
-        return self.made.add("select", definition.having, (), (found,), conditions, constants)
+        # The windows of each selection of a channel are looked at by themselves.
+        shape = definition.having, self.made.found[of].shape if isinstance(of, int) else of
+        return self.made.add("select", shape, (), (found,), conditions, constants)
 
     # -- steps -------------------------------------------------------------------------------------------------
 
     def _steps(self, tree: ast.Query, text: str, compiled: CompiledQuery) -> Source:
         assert tree.steps is not None
-        names = _paths([*ast.blocks(tree.source), *(each.right for each in tree.negations)])
+        names = paths_of([*ast.blocks(tree.source), *(each.right for each in tree.negations)])
         absent = list(tree.negations)
         sources = [self._part(part.text, part.compiled) for part in compiled.stepped]
         definition = steps_of(tree, text, self.query.namespaces)
@@ -254,44 +257,6 @@ def _predicate(block: ast.Block, predicate: ast.Predicate) -> tuple[str, str]:
         constants = predicate.literal.value if predicate.literal.is_number else f"'{predicate.literal.value}'"
     said = re.sub(r"->\w+", "", said.removeprefix("./"))
     return said, constants if said.endswith(constants) else ""
-
-
-def _pattern(steps: Sequence[ast.Step]) -> str:
-    """Return the path of a block below its documents."""
-    names = [
-        "/" * (1 if step.axis == "child" else 2) + ("@" * (step.test.kind == "attribute")) + step.test.local
-        for step in steps
-    ]
-    return "".join(names)
-
-
-def _paths(blocks: Sequence[ast.Block]) -> dict[str, str]:
-    """Return the path of each variable below the document of its block."""
-    return {name: path for block in blocks for name, path in _bound(block)}
-
-
-def _bound(block: ast.Block) -> Iterator[tuple[str, str]]:
-    if block.binding is not None and not is_sub_query(block.channel):
-        yield block.binding.name, block.channel
-    yield from _of_predicates(block.predicates, "")
-    yield from _of_steps(block.steps, "")
-
-
-def _of_steps(steps: Sequence[ast.Step], above: str) -> Iterator[tuple[str, str]]:
-    for step in steps:
-        above = (above + _pattern((step,))).removeprefix("/")
-        if step.binding is not None:
-            yield step.binding.name, above
-        yield from _of_predicates(step.predicates, above)
-
-
-def _of_predicates(predicates: Sequence[ast.Predicate], above: str) -> Iterator[tuple[str, str]]:
-    for predicate in predicates:
-        match predicate:
-            case ast.And(parts):
-                yield from _of_predicates(parts, above)
-            case ast.Truth(ast.RelPath(steps)):
-                yield from _of_steps(steps, above)
 
 
 def _with_paths(words: str, names: _Paths) -> str:

@@ -18,6 +18,8 @@
 * ``aggregate_rows``: Matches that windows are over, as they are kept from batch to batch: one file of the state for all
   of them
 * ``aggregate_spans``: Aggregates over spans of matches: windows of groups, all of them at once
+* ``aggregate_streams``: Rows of matches that several parts share: a match is stored once, with the numbers of the parts
+  that have it
 * ``aggregate_tops``: Groups of a window that ``TOP`` tells of: those of the greatest values, and of equal ones in their
   order
 * ``aggregate_values``: Values of matches by columns, as texts and as exact numbers

@@ -88,7 +88,7 @@ def reach_of(family: Family, now: int, matches: Matches) -> slice | Int64s:
         settled = runs.first_at(runs.codes, np.full(len(runs), now))
         near = view.order[runs.rows] > count - MAX_LOOKED_BACK
         kept.append(view.numbers[runs.rows[near & (np.arange(len(runs)) >= settled - kind.last)]])
-    return np.unique(np.concatenate(kept))
+    return np.searchsorted(matches.numbers, np.unique(np.concatenate(kept)))
 
 
 def answers(

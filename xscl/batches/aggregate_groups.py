@@ -5,6 +5,7 @@ Queries that differ in conditions, or in which groups are told, share all of it.
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -17,10 +18,11 @@ from xscl.language.aggregates import Counted
 from xscl.language.terms import Term
 from xscl.templates.columns import Bools, Int64s
 
-__all__ = ["Doubles", "Groups", "Matches", "Runs", "Values"]
+__all__ = ["BEHIND", "Doubles", "Groups", "Matches", "Runs", "Values"]
 
 Doubles = npt.NDArray[np.float64]
-_BEHIND = 1 << 62
+BEHIND = 1 << 62
+"""Place of a match whose time is not settled: behind all that are."""
 _GREAT = 1 << 53
 """Whole numbers up to it are doubles."""
 _BITS = 16
@@ -33,14 +35,13 @@ class Matches:
     """Matches of a part, by time and in the order of their documents."""
 
     def __init__(self, rows: pa.Table) -> None:
-        """Begin with rows (``aggregate_rows.ROW_SCHEMA``) that are in order."""
+        """Begin with rows (``aggregate_rows.ROW_SCHEMA``) that are in order, as if they were all that ever came."""
         self._rows = rows
         self.whole: tuple[Matches, Int64s] | None = None
         """Matches that these are some of, and their places among those."""
         self.numbers = np.arange(len(rows), dtype=np.int64)
         """Rows of these among all."""
-        order = rows.column("number").fill_null(_BEHIND).to_numpy()
-        self._hold(rows.column("ts").to_numpy(), rows.column("first").to_numpy(), order)
+        self._hold(rows.column("ts").to_numpy(), rows.column("first").to_numpy(), self.numbers)
 
     def _hold(self, ts: Int64s, first: Int64s, order: Int64s) -> None:
         self.ts = ts
@@ -83,6 +84,16 @@ class Matches:
                 self._views.clear()
             self._views[unseen] = self.some(np.flatnonzero(self.first > self._firsts[unseen - 1]))
         return self._views[unseen]
+
+    def stream(self, rows: Int64s, order: Int64s) -> Matches:
+        """Return some of the matches, ascending, whose places among all settled ones are others."""
+        if len(rows) < len(self):
+            found = self.some(rows)
+        else:
+            found = copy(self)  # columns and groups are the same, places are not
+            found._runs, found._views = {}, {}
+        found.order = order
+        return found
 
     def some(self, rows: Int64s) -> Matches:
         """Return some of the matches, ascending."""

@@ -1,8 +1,9 @@
 """Matches that windows are over, as they are kept from batch to batch: one file of the state for all of them.
 
-A row is a match of a part of queries with windows, with the exact texts of its variables.  All queries that say
-something of the part's matches share its rows, whatever their windows and conditions are.  Rows behind them are the
-last answers of ``ONCE PER``, each a group of queries, the digest of a group of matches and a time.
+A row is a match of parts of queries with windows, with the exact texts of its variables.  Parts that select from one
+channel share a row, which has the numbers of those that have the match.  All queries that say something of a part's
+matches share its rows, whatever their windows and conditions are.  Rows behind them are the last answers of ``ONCE
+PER``, each a group of queries, the digest of a group of matches and a time.
 """
 
 from __future__ import annotations
@@ -27,17 +28,19 @@ from xscl.catalog.records import ChannelInfo
 from xscl.store.event_files import event_document, events_of
 from xscl.store.home import Home
 from xscl.store.state_files import StateFile, facts_of_file
-from xscl.templates.columns import rising
+from xscl.templates.columns import Bools, rising
 from xscl.xpath.nodes import NodeNumbers, string_value
 
 __all__ = [
+    "KEPT_SCHEMA",
     "ROW_SCHEMA",
     "Found",
     "Kept",
     "in_order",
+    "in_time",
+    "keys_of",
     "members_of",
     "merged",
-    "numbered_rows",
     "read_kept",
     "read_waits",
     "rows_of",
@@ -46,7 +49,6 @@ __all__ = [
 
 ROW_SCHEMA = pa.schema(
     [
-        ("part", pa.int64()),  # the group that finds it
         ("ts", pa.int64()),
         ("key", pa.binary()),  # documents and nodes, by which matches of one time are ordered
         ("first", pa.int64()),  # least place of a member
@@ -54,17 +56,25 @@ ROW_SCHEMA = pa.schema(
         ("received", pa.int64()),
         ("name", pa.string()),  # channels and ids of the members
         ("texts", pa.list_(pa.string())),  # values of the variables
-        ("number", pa.int64()),  # place among all settled matches of the part; null: its time is not settled
-        ("told", pa.int64()),  # the group of queries that told of the digest ``key``; null: the row is a match
     ]
 )
+"""Columns of a match."""
+KEPT_SCHEMA = pa.schema(
+    [
+        *ROW_SCHEMA,
+        ("parts", pa.list_(pa.int64())),  # the groups that find it
+        ("numbers", pa.list_(pa.int64())),  # places among all settled matches of each; -1: its time is not settled
+    ]
+)
+_FILE_SCHEMA = KEPT_SCHEMA.append(pa.field("told", pa.int64()))
+"""``told`` is the group of queries that told of the digest ``key``; null: the row is a match."""
 _FACTS = b"xscl"
 _WRITTEN: dict[str, Any] = {
     "compression": "lz4",
-    "use_dictionary": ["part", "texts.list.element"],
+    "use_dictionary": ["parts.list.element", "texts.list.element"],
     "write_statistics": False,
     "column_encoding": {
-        **dict.fromkeys(("ts", "first", "came", "received", "number", "told"), "DELTA_BINARY_PACKED"),
+        **dict.fromkeys(("ts", "first", "came", "received", "numbers.list.element", "told"), "DELTA_BINARY_PACKED"),
         **dict.fromkeys(("key", "name"), "DELTA_BYTE_ARRAY"),
     },
     **PAGE_CHECKSUMS,
@@ -76,8 +86,8 @@ _WRITTEN: dict[str, Any] = {
 class Kept:
     """Rows of all parts, and how far their windows are answered."""
 
-    rows: pa.Table = field(default_factory=ROW_SCHEMA.empty_table)
-    """Rows by part, by time and by the order of their documents."""
+    rows: dict[tuple[int, ...], pa.Table] = field(default_factory=dict)
+    """Rows of parts that share them, by time and by the order of their documents."""
     answered: dict[int, int] = field(default_factory=dict)
     """Time up to which windows are answered, by part."""
     settled: dict[int, int] = field(default_factory=dict)
@@ -87,10 +97,11 @@ class Kept:
     waits: tuple[str, ...] = ()
     """Channels whose times end windows."""
 
-    def of(self, part: int) -> pa.Table:
-        """Return the rows of a part."""
-        begin, end = np.searchsorted(self.rows.column("part").to_numpy(), [part, part + 1]).tolist()
-        return self.rows.slice(begin, end - begin)
+    @property
+    def size(self) -> tuple[int, int]:
+        """Return the number of rows, and of rows of each part."""
+        tables = self.rows.values()
+        return sum(map(len, tables)), sum(pc.sum(pc.list_value_length(table["parts"])).as_py() or 0 for table in tables)
 
 
 class Found(NamedTuple):
@@ -114,24 +125,31 @@ def read_kept(path: Path | None) -> Kept:
     """Read the rows of a file; None: there are none."""
     if path is None:
         return Kept()
-    table = pq.read_table(check_file(path), schema=ROW_SCHEMA)
+    table = pq.read_table(check_file(path), schema=_FILE_SCHEMA)
     facts = json.loads(pq.read_schema(path).metadata[_FACTS])
-    matches = table.column("told").null_count  # the answers are behind them
+    rows, at = dict[tuple[int, ...], pa.Table](), 0
+    for parts, count in facts["rows"]:
+        rows[tuple(parts)] = table.slice(at, count).select(KEPT_SCHEMA.names)
+        at += count
     told: dict[int, Told] = {}
-    answers = table.slice(matches).select(["told", "first", "key", "ts"])
+    answers = table.slice(at).select(["told", "first", "key", "ts"])
     for gid, since, key, ts in zip(*(column.to_pylist() for column in answers.columns), strict=True):
         told.setdefault(gid, {})[since, key.decode()] = ts
     answered = {int(part): time for part, time in facts["answered"].items()}
     settled = {int(part): count for part, count in facts["settled"].items()}
-    return Kept(table.slice(0, matches), answered, settled, told, tuple(facts["waits"]))
+    return Kept(rows, answered, settled, told, tuple(facts["waits"]))
 
 
 def write_kept(home: Home, tag: str, batch: int, kept: Kept) -> StateFile | None:
     """Write the rows that are kept after a batch; nothing names the file yet, whose name begins with ``tag``."""
-    table = pa.concat_tables([kept.rows, _told_rows(kept.told)])
+    tables = [
+        table.append_column("told", pa.nulls(table.num_rows, pa.int64())) for _, table in sorted(kept.rows.items())
+    ]
+    table = pa.concat_tables([*tables, _told_rows(kept.told)]).combine_chunks()
     if not table.num_rows:
         return None
-    facts = {"answered": kept.answered, "settled": kept.settled, "waits": kept.waits}
+    counts = [(parts, of.num_rows) for parts, of in sorted(kept.rows.items())]
+    facts = {"answered": kept.answered, "settled": kept.settled, "waits": kept.waits, "rows": counts}
     table = table.replace_schema_metadata({_FACTS: json.dumps(facts)})
     path = home.folder("witness") / f"{tag}-windows.parquet"
     made = write_sealed(path, lambda target: pq.write_table(table, target, **_WRITTEN))
@@ -145,8 +163,8 @@ def _told_rows(told: Mapping[int, Told]) -> pa.Table:
     each = [(gid, since, key, ts) for gid, of in told.items() for (since, key), ts in of.items()]
     gids, places, keys, times = (list(column) for column in zip(*each, strict=True)) if each else ([], [], [], [])
     known = {"told": gids, "first": places, "key": [key.encode() for key in keys], "ts": times}
-    columns = [pa.array(known.get(one.name, [None] * len(each)), one.type) for one in ROW_SCHEMA]
-    return pa.table(columns, schema=ROW_SCHEMA)
+    columns = [pa.array(known.get(one.name, [None] * len(each)), one.type) for one in _FILE_SCHEMA]
+    return pa.table(columns, schema=_FILE_SCHEMA)
 
 
 def members_of(home: Home, found: Sequence[Found], tables: Sequence[pa.Table] = ()) -> pa.Table:
@@ -159,41 +177,43 @@ def members_of(home: Home, found: Sequence[Found], tables: Sequence[pa.Table] = 
     return events if (numbers[1:] > numbers[:-1]).all() else events.sort_by("docid")
 
 
-def rows_of(part: int, found: Found, events: pa.Table, channels: Mapping[str, ChannelInfo]) -> pa.Table:
-    """Return matches that were found for a part as rows.
+def in_time(found: Found, events: pa.Table) -> Bools:
+    """Tell which matches have no late documents.
+
+    Late documents serve queries of one block, or join when they are replayed, but windows are a question of order.
+    """
+    late = events.column("docid").to_numpy()[events.column("late").to_numpy()]
+    return np.asarray(~np.isin(found.docs, late).any(axis=1)) if len(late) else np.ones(len(found.docs), dtype=np.bool_)
+
+
+def rows_of(found: Found, events: pa.Table, channels: Mapping[str, ChannelInfo]) -> pa.Table:
+    """Return matches that were found as rows, without late ones.
 
     Args:
-        part: the group that found them.
         found: the matches.
         events: their documents, by ``members_of``.
         channels: the channels by name; one that a query has just published to is not among them.
     """
     blocks = list(found.blocks)
     numbers = events.column("docid").to_numpy()
-    # Late documents serve queries of one block, or join when they are replayed, but windows are a question of order.
-    docs, nodes, late = found.docs, found.nodes, numbers[events.column("late").to_numpy()]
-    if len(late):
-        wanted = ~np.isin(docs, late).any(axis=1)
-        docs, nodes = docs[wanted], nodes[wanted]
+    wanted = in_time(found, events)
+    docs, nodes = (found.docs, found.nodes) if wanted.all() else (found.docs[wanted], found.nodes[wanted])
     at = np.searchsorted(numbers, docs)
     places = place_of(docs)
     texts = _texts(events, at[:, blocks], nodes[:, docs.shape[1] :], channels)
     columns_of = {
-        "part": np.full(len(docs), part),
         "ts": events.column("ts").to_numpy()[at].max(axis=1),
-        "key": _keys(docs, nodes),
+        "key": keys_of(docs, nodes),
         "first": places.min(axis=1),
         "came": places.max(axis=1),
         "received": events.column("received").to_numpy()[at].max(axis=1),
         "name": _names(events, at),
         "texts": texts,
-        "number": pa.nulls(len(docs), pa.int64()),
-        "told": pa.nulls(len(docs), pa.int64()),
     }
     return pa.table(columns_of, schema=ROW_SCHEMA)
 
 
-def _keys(docs: Any, nodes: Any) -> pa.Array:
+def keys_of(docs: Any, nodes: Any) -> pa.Array:
     """Return documents and nodes as bytes in whose order they are."""
     whole = np.ascontiguousarray(np.concatenate([docs, nodes], axis=1), dtype=">i8")
     width = whole.shape[1] * 8
@@ -272,24 +292,3 @@ def merged(old: pa.Table, new: pa.Table) -> pa.Table:
     # Most rows are older than all that come.
     behind = int(np.searchsorted(old.column("ts").to_numpy(), pc.min(new.column("ts")).as_py()))
     return pa.concat_tables([old.slice(0, behind), in_order(pa.concat_tables([old.slice(behind), new]))])
-
-
-def numbered_rows(rows: pa.Table, now: int, settled: int) -> tuple[pa.Table, int]:
-    """Give rows whose time is settled their numbers, which go on behind those of before.
-
-    Args:
-        rows: rows of a part, in order.
-        now: the time up to which times are settled.
-        settled: how many matches of the part were settled before.
-
-    Returns:
-        The rows, and how many are settled now.
-    """
-    numbers = rows.column("number").fill_null(-1).to_numpy().copy()
-    new = np.flatnonzero((numbers < 0) & (rows.column("ts").to_numpy() < now))
-    if not len(new):
-        return rows, settled
-    numbers[new] = settled + np.arange(len(new))
-    place = rows.schema.get_field_index("number")
-    column = pa.array(numbers, pa.int64(), mask=numbers < 0)
-    return rows.set_column(place, ROW_SCHEMA.field(place), column), settled + len(new)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,8 +22,8 @@ from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.values import digest_text
 from xscl.batches.aggregate_answers import Answer, Frontier, answers, reach_of
 from xscl.batches.aggregate_documents import answer_documents
-from xscl.batches.aggregate_groups import Matches
-from xscl.batches.aggregate_rows import Found, Kept, members_of, merged, numbered_rows, rows_of, write_kept
+from xscl.batches.aggregate_rows import Found, Kept, members_of, merged, write_kept
+from xscl.batches.aggregate_streams import ROWLESS, Streams, of_parts, shared_rows
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import Parts, bindings
 from xscl.batches.function_failures import failed, failed_value, own_terms
@@ -31,7 +31,7 @@ from xscl.batches.made_answers import write_made
 from xscl.batches.published_documents import Made
 from xscl.batches.refusals import refused_document
 from xscl.batches.settled import settled_times
-from xscl.batches.window_memory import Part
+from xscl.batches.window_memory import Asked
 from xscl.catalog.groups import PartRow
 from xscl.catalog.state_files import replace_state_files
 from xscl.catalog.windows import Reader, Windowed
@@ -41,7 +41,7 @@ from xscl.store.parquet import data_files
 from xscl.store.results import Results
 from xscl.store.state_files import StateFile
 from xscl.templates.absence import Settled
-from xscl.templates.columns import Bools, rising
+from xscl.templates.columns import Int64s, rising
 from xscl.templates.results import WINDOWS_LEVEL, ResultColumns, origin_of
 
 __all__ = ["Windows", "commit_windows"]
@@ -62,11 +62,10 @@ class Windows:
     """Whether other rows are kept behind the batch than before."""
     after: StateFile | None = None
     """File of those."""
-    _parts: dict[int, Part] = field(default_factory=dict)
+    _asked: Asked = field(default_factory=Asked)
     _kept: Kept = field(default_factory=Kept)
-    _new: dict[int, pa.Table] = field(default_factory=dict)
-    """Rows that are kept behind the batch, by part."""
-    _readers: Mapping[int, Sequence[Reader]] = field(default_factory=dict)
+    _new: dict[tuple[int, ...], pa.Table] = field(default_factory=dict)
+    """Rows that are kept behind the batch, by the parts that share them."""
     _ids: set[str] = field(default_factory=set)
     """Ids of documents that were made."""
     _changed: bool = False
@@ -81,7 +80,7 @@ class Windows:
             return
         memory, levels = self.batch.driver.windows, () if span.publishing is None else span.publishing.levels
         with self.batch.home.catalog.read() as connection:
-            self._parts, self._readers = memory.asked(connection, span.first, span.last, levels)
+            self._asked = memory.asked(connection, span.first, span.last, levels)
         self._kept = memory.rows(None if span.windows is None else self.batch.home.root / span.windows)
 
     def decide(self, level: int | None) -> None:
@@ -89,34 +88,37 @@ class Windows:
 
         Level 0 has the events, others have the channels of that level of publishing.
         """
-        mine = {
-            part: each
-            for part, each in self._parts.items()
-            if part not in self._new and (level is None or each.level <= level)
-        }
+        parts = self._asked.parts
+        # Parts that share rows read the same channels.
+        mine = [
+            shared
+            for shared in self._asked.shared
+            if shared not in self._new and (level is None or parts[shared[0]].level <= level)
+        ]
         if not mine:
             return
         found = self._found(mine)
-        names = sorted({(name, None) for each in mine.values() for name in each.channels})
+        names = sorted({(name, None) for shared in mine for name in parts[shared[0]].channels})
         settled = settled_times(self.batch.span, names, self.batch.made)
         made: list[tuple[Windowed, Answer]] = []
-        for part, each in sorted(mine.items()):
-            made += self._answered(part, each, found.get(part, ROWLESS), settled)
+        for shared in mine:
+            made += self._answered(shared, found.get(shared, ROWLESS), settled)
         self._tell(made)
 
     def end(self) -> None:
         """Answer what is left, and write the rows that are kept, if these are others than before."""
         self.decide(None)
-        if not self._told and not self._changed and self._kept.rows.num_rows == sum(map(len, self._new.values())):
-            return
-        self.changed = True
-        rows = pa.concat_tables([table for _, table in sorted(self._new.items())] or [ROWLESS]).combine_chunks()
-        waits = {channel for part in self._parts.values() for channel in part.channels}
+        parts, readers = self._asked.parts, self._asked.readers
+        waits = {channel for part in parts.values() for channel in part.channels}
         # Of parts and groups that nobody asks for any more nothing is kept: they begin anew if they come again.
-        answered = {part: time for part, time in self._kept.answered.items() if part in self._parts}
-        counts = {part: count for part, count in self._kept.settled.items() if part in self._parts}
-        told = {gid: of for gid, of in self._kept.told.items() if of and gid in self._readers}
-        self._kept = Kept(rows, answered, counts, told, tuple(sorted(waits)))
+        rows = {shared: table.combine_chunks() for shared, table in self._new.items() if len(table)}
+        answered = {part: time for part, time in self._kept.answered.items() if part in parts}
+        counts = {part: count for part, count in self._kept.settled.items() if part in parts}
+        told = {gid: of for gid, of in self._kept.told.items() if of and gid in readers}
+        kept = Kept(rows, answered, counts, told, tuple(sorted(waits)))
+        if not self._told and not self._changed and self._kept.size == kept.size:
+            return
+        self.changed, self._kept = True, kept
         self.after = write_kept(self.batch.home, self.batch.tag, self.batch.span.batch, self._kept)
 
     def remember(self) -> None:
@@ -126,83 +128,94 @@ class Windows:
 
     # -- matches of parts --------------------------------------------------------------------------------------
 
-    def _found(self, parts: Mapping[int, Part]) -> dict[int, pa.Table]:
-        """Return the matches of the batch's levels for some parts, as rows."""
+    def _found(self, mine: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], pa.Table]:
+        """Return the matches of the batch's levels for parts that share rows, as rows."""
         folder = self.batch.home.root / self.batch.results
         results = Results(data_files(folder) if folder.exists() else [])
+        parts = {part: self._asked.parts[part] for shared in mine for part in shared}
         meanings = results.meanings(parts)
         if not meanings:
             return {}
         combinations = results.combinations(meanings)
         asked = Parts.of(PartRow(part, 0, part, "", len(each.blocks), None, None) for part, each in parts.items())
-        found: list[tuple[int, Found]] = []
+        sharing = {part: shared for shared in mine for part in shared}
+        found: list[tuple[Int64s, Found]] = []
         for some in bindings(combinations, meanings, asked):
-            for part in rising(some.groups).tolist():
-                mine = some.groups == part
-                found.append((part, Found(some.docs[mine], some.nodes[mine], parts[part].blocks)))
+            number = {part: sharing[part][0] for part in rising(some.groups).tolist()}
+            which = np.array([*number.values()])[np.searchsorted([*number], some.groups)]
+            for least in rising(which).tolist():
+                of = which == least
+                found.append((some.groups[of], Found(some.docs[of], some.nodes[of], parts[least].blocks)))
         if not found:
             return {}
         events = members_of(self.batch.home, [each for _, each in found], self.batch.made)
-        rows: dict[int, list[pa.Table]] = {}
-        for part, each in found:
-            rows.setdefault(part, []).append(rows_of(part, each, events, self.batch.span.clocks.channels))
-        return {part: pa.concat_tables(tables) for part, tables in rows.items()}
+        rows: dict[tuple[int, ...], list[pa.Table]] = {}
+        for groups, each in found:
+            table = shared_rows(groups, each, events, self.batch.span.clocks.channels)
+            rows.setdefault(sharing[int(groups[0])], []).append(table)
+        return {shared: pa.concat_tables(tables) for shared, tables in rows.items()}
 
     # -- answers -----------------------------------------------------------------------------------------------
 
-    def _answered(self, part: int, each: Part, new: pa.Table, times: _Times) -> list[tuple[Windowed, Answer]]:
-        """Return the answers over the matches of a part, and keep the rows that later ones may need."""
-        settled, frontier = self._frontier(part, [times[name, None] for name in each.channels])
+    def _answered(self, shared: tuple[int, ...], new: pa.Table, times: _Times) -> list[tuple[Windowed, Answer]]:
+        """Return the answers over the matches of parts that share rows, and keep the rows that later ones may need."""
+        parts = self._asked.parts
+        steps = self._steps([times[name, None] for name in parts[shared[0]].channels])
         # What comes behind the settled times is in no window, wherever batches are cut.
-        before = settled.at_many(new.column("came").to_numpy() - 1)
+        before = steps.at_many(new.column("came").to_numpy() - 1)
         new = new.filter(pa.array(new.column("ts").to_numpy() >= before))
         self._changed |= bool(new.num_rows)
-        self._refuse(each, new)
-        settled_before = self._kept.settled.get(part, 0)
-        rows = merged(self._kept.of(part), new)
-        rows, self._kept.settled[part] = numbered_rows(rows, frontier.now, settled_before)
+        for part in shared:
+            self._refuse(part, new)
+        streams = Streams(merged(of_parts(self._kept.rows, shared), new))
         made: list[tuple[Windowed, Answer]] = []
-        kept = np.zeros(rows.num_rows, dtype=np.bool_)
-        matches, told = Matches(rows), self._kept.told
+        for part in shared:
+            made += self._of_part(part, streams, steps)
+        self._new[shared] = streams.kept_rows()
+        return made
+
+    def _of_part(self, part: int, streams: Streams, steps: _Steps) -> Iterator[tuple[Windowed, Answer]]:
+        """Yield the answers over the matches of a part, and mark the rows that later ones may need."""
+        each, stream, told = self._asked.parts[part], streams.of(part), self._kept.told
+        answered = self._kept.answered.get(part, _NEVER)
+        frontier = Frontier(answered, steps.places, np.maximum(steps.times, answered))
+        self._kept.settled[part] = streams.number(stream, frontier.now, self._kept.settled.get(part, 0))
+        matches = streams.matches(stream)
         for member in each.once:
             told.setdefault(member.gid, {})
         for family in each.families:
-            made += ((each.groups[member.gid], answer) for member, answer in answers(family, matches, frontier, told))
-            kept[reach_of(family, frontier.now, matches)] = True
+            yield from ((each.groups[of.gid], answer) for of, answer in answers(family, matches, frontier, told))
+            streams.kept[stream.places[reach_of(family, frontier.now, matches)]] = True
         for member in each.once:
             least = frontier.now - (member.definition.once_per or 0)
             mine = told[member.gid].items()
             told[member.gid] = {key: ts for key, ts in mine if ts >= least and key[0] in member.sees}
-        self._new[part] = _chosen(rows, kept)
         self._kept.answered[part] = frontier.now
-        return made
 
-    def _refuse(self, part: Part, new: pa.Table) -> None:
-        """Tell of new matches on whose values functions fail."""
+    def _refuse(self, part: int, new: pa.Table) -> None:
+        """Tell of new matches of a part on whose values functions fail."""
         publisher = self.batch.publisher
         if publisher is None or not new.num_rows:
             return
-        for gid, definition in part.definitions.items():
+        for gid, definition in self._asked.parts[part].definitions.items():
             counted = (each.term for each in definition.aggregates if each.term is not None)
             for term in own_terms((*definition.group, *definition.per, *counted)):
-                texts = (texts[term.place] for texts in new.column("texts").to_pylist())
+                mine = new.take(pa.array(Streams(new).of(part).rows))
+                texts = (texts[term.place] for texts in mine.column("texts").to_pylist())
                 for at, reason in failed(term.functions, texts):
-                    (row,) = new.slice(at, 1).select(["name", "ts", "first", "came"]).to_pylist()
+                    (row,) = mine.slice(at, 1).select(["name", "ts", "first", "came"]).to_pylist()
                     publisher.rejected += [
                         failed_value(reader.name, ANSWERS, row["name"], row["ts"], reason, "windows")
-                        for reader in self._readers[gid]
+                        for reader in self._asked.readers[gid]
                         if reader.since < row["first"] and row["came"] < reader.until
                     ]
 
-    def _frontier(self, part: int, each: Sequence[Settled]) -> tuple[_Steps, Frontier]:
-        """Return how far times are settled, and how far windows are answered."""
-        span = self.batch.span
-        places = rising(np.concatenate([[span.first], *(one.places for one in each)]).astype(np.int64))
+    def _steps(self, each: Sequence[Settled]) -> _Steps:
+        """Return how far times of channels are settled."""
+        places = rising(np.concatenate([[self.batch.span.first], *(one.places for one in each)]).astype(np.int64))
         before = min(one.before for one in each)
         times = np.minimum.reduce([one.at(places) for one in each])
-        steps = _Steps(before, places, np.maximum.accumulate(np.maximum(times, before)))
-        answered = self._kept.answered.get(part, _NEVER)
-        return steps, Frontier(answered, places, np.maximum(steps.times, answered))
+        return _Steps(before, places, np.maximum.accumulate(np.maximum(times, before)))
 
     def _tell(self, made: Sequence[tuple[Windowed, Answer]]) -> None:
         """Make documents and matches of answers."""
@@ -242,13 +255,13 @@ class Windows:
     def _having(self, group: Windowed, answer: Answer) -> tuple[list[Reader], bool]:
         """Return the queries of a group that have an answer, and whether all have it that are there."""
         # Who is gone by then says nothing of who has the answer: another cut of batches would not know of it.
-        there = [each for each in self._readers[group.gid] if each.since < answer.place < each.until]
+        there = [each for each in self._asked.readers[group.gid] if each.since < answer.place < each.until]
         sees = frozenset(answer.sees)
         readers = [reader for reader in there if reader.since in sees]
         return readers, len(readers) == len(there)
 
     def _definition(self, group: Windowed) -> Definition:
-        return self._parts[group.part].definitions[group.gid]
+        return self._asked.parts[group.part].definitions[group.gid]
 
 
 def commit_windows(connection: sa.Connection, windows: Windows, now: int) -> None:
@@ -273,12 +286,3 @@ class _Steps:
             np.searchsorted(self.places, places, side="right")
         ]
         return found
-
-
-def _chosen(rows: pa.Table, kept: Bools) -> pa.Table:
-    """Return the rows that are kept, without a copy if they are the last."""
-    behind = rows.num_rows - int(kept.sum())
-    return rows.slice(behind) if kept[behind:].all() else rows.filter(pa.array(kept))
-
-
-ROWLESS = Kept().rows

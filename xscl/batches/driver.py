@@ -17,6 +17,7 @@ from xscl.batches.window_memory import WindowMemory
 from xscl.spark.start_cost import cores, start_seconds
 from xscl.store.join_state import HeldState
 from xscl.templates.find import Finder
+from xscl.templates.rules import named_rules
 
 __all__ = ["Driver", "sooner_on_spark"]
 
@@ -42,8 +43,12 @@ class Driver:
     settings: Settings
     finder: Finder = field(default_factory=Finder)
     costs: UnitCosts = field(default_factory=UnitCosts)
-    windows: WindowMemory = field(default_factory=WindowMemory)
+    windows: WindowMemory = field(init=False)
     absences: AbsenceMemory = field(default_factory=AbsenceMemory)
+
+    def __post_init__(self) -> None:
+        """Remember no windows yet."""
+        self.windows = _no_windows(self.settings)
 
     def prefers_spark(self, seconds: float) -> bool:
         """Tell whether work that takes so many processor seconds here is better done on Spark."""
@@ -54,7 +59,7 @@ class Driver:
     def forget(self) -> None:
         """Forget what a batch that failed may have left."""
         self.finder = Finder()
-        self.windows = WindowMemory()
+        self.windows = _no_windows(self.settings)
         self.absences = AbsenceMemory()
 
     def committed(self, state: HeldState) -> None:
@@ -89,3 +94,8 @@ class Counted:
     """Pairs that a join has looked at."""
 
     pairs: int = 0
+
+
+def _no_windows(settings: Settings) -> WindowMemory:
+    """Return a memory without windows, whose parts share rows as far as rules of sharing say."""
+    return WindowMemory({"s_σ", "c_α"} <= {rule.name for rule in named_rules(settings.rules)})

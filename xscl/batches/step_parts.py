@@ -158,8 +158,8 @@ class PartMatches:
                     mine = having[meant]
                     if mine.any():
                         found = Found(docs[mine], nodes[mine], blocks)
-                        table = rows_of(0, found, look.events, self.batch.span.clocks.channels)
-                        table = table.set_column(table.schema.get_field_index("part"), "part", pa.array(meant[mine]))
+                        table = rows_of(found, look.events, self.batch.span.clocks.channels)
+                        table = table.append_column("part", pa.array(meant[mine]))
                         table = in_order(table)
                         self._tables[key].append((table, table.column("part").to_numpy(), look))
         return self._tables[key]

@@ -5,9 +5,10 @@ Nothing of it decides an answer: who asks is what the catalogue says, and the ro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
@@ -15,8 +16,9 @@ from xscl.batches.aggregate_families import Family, Member, families
 from xscl.batches.aggregate_rows import Kept, read_kept
 from xscl.catalog.windows import Reader, Windowed, Windows, read_windows, windows_state
 from xscl.language.aggregates import Definition, known_definition, variable_blocks
+from xscl.language.variable_paths import stream_of
 
-__all__ = ["Part", "WindowMemory"]
+__all__ = ["Asked", "Part", "WindowMemory"]
 
 _MOST_BYTES = 1 << 28
 """Bytes of rows that are remembered at most; more are read again."""
@@ -39,47 +41,69 @@ class Part:
     channels: tuple[str, ...]
     level: int
     """Level of the batch behind which its matches are found."""
+    channel: Hashable
+    """Parts of equal ones select from the same events, and bind the same variables; None: no other part does."""
+
+
+class Asked(NamedTuple):
+    """Windows that somebody asks for."""
+
+    parts: Mapping[int, Part] = {}
+    shared: Sequence[tuple[int, ...]] = ()
+    """Parts that share their rows, ascending."""
+    readers: Mapping[int, Sequence[Reader]] = {}
+    """Who asks, by group."""
 
 
 @dataclass
 class WindowMemory:
     """Memory of one process that works on a home."""
 
+    shares: bool = True
+    """Whether parts that select from one channel share rows."""
     _state: object = None
     """State of the catalogue in which was read who asks."""
     _windows: Windows = field(default_factory=Windows)
     _levels: _Levels = ()
-    _parts: dict[int, Part] = field(default_factory=dict)
+    _asked: Asked = field(default_factory=Asked)
     _path: Path | None = None
     _kept: Kept = field(default_factory=Kept)
 
-    def asked(
-        self, connection: Connection, first: int, last: int, levels: _Levels
-    ) -> tuple[dict[int, Part], Mapping[int, Sequence[Reader]]]:
-        """Return the parts with windows that somebody asks for in a range of places, and who does, by group."""
+    def asked(self, connection: Connection, first: int, last: int, levels: _Levels) -> Asked:
+        """Return the parts with windows that somebody asks for in a range of places, and who does."""
         state = windows_state(connection)
         if state != self._state or not self._windows.hold(first, last):
             self._windows = read_windows(connection, first, last)
-            self._state, self._parts = state, {}
-        if self._levels != levels or not self._parts:
+            self._state, self._asked = state, Asked()
+        if self._levels != levels or not self._asked.parts:
             self._levels = levels
             by_part: dict[int, list[Windowed]] = {}
             for each in self._windows.groups:
                 by_part.setdefault(each.part, []).append(each)
-            self._parts = {part: _part(groups, levels, self._windows.readers) for part, groups in by_part.items()}
-        return self._parts, self._windows.readers
+            parts = {part: _part(groups, levels, self._windows.readers) for part, groups in by_part.items()}
+            self._asked = Asked(parts, _sharing(parts, self.shares), self._windows.readers)
+        return self._asked
 
     def rows(self, path: Path | None) -> Kept:
         """Return the rows of a file; None: there are none."""
         kept = self._kept if path is not None and path == self._path else read_kept(path)
         # A batch that fails leaves what was remembered.
         told = {gid: dict(of) for gid, of in kept.told.items()}
-        return Kept(kept.rows, dict(kept.answered), dict(kept.settled), told, kept.waits)
+        return Kept(dict(kept.rows), dict(kept.answered), dict(kept.settled), told, kept.waits)
 
     def remember(self, path: Path, kept: Kept) -> None:
         """Remember the rows that a file has."""
-        small = kept.rows.nbytes <= _MOST_BYTES
+        small = sum(rows.nbytes for rows in kept.rows.values()) <= _MOST_BYTES
         self._path, self._kept = (path, kept) if small else (None, Kept())
+
+
+def _sharing(parts: Mapping[int, Part], shares: bool) -> tuple[tuple[int, ...], ...]:
+    """Return parts that share their rows."""
+    found: dict[Hashable, list[int]] = {}
+    for number, part in sorted(parts.items()):
+        alone = not shares or part.channel is None
+        found.setdefault((number, None) if alone else (None, part.channel), []).append(number)
+    return tuple(map(tuple, found.values()))
 
 
 def _part(groups: Sequence[Windowed], levels: _Levels, readers: Mapping[int, Sequence[Reader]]) -> Part:
@@ -90,6 +114,7 @@ def _part(groups: Sequence[Windowed], levels: _Levels, readers: Mapping[int, Seq
         Member(gid, of, tuple(sorted({reader.since for reader in readers[gid]}))) for gid, of in definitions.items()
     ]
     one = groups[0]
+    paths = stream_of(one.part_text)
     return Part(
         {each.gid: each for each in groups},
         definitions,
@@ -98,4 +123,5 @@ def _part(groups: Sequence[Windowed], levels: _Levels, readers: Mapping[int, Seq
         variable_blocks(one.part_text, tuple(sorted(one.namespaces.items()))),
         one.channels,
         max((number for number, names in enumerate(levels, 1) if names & {*one.channels}), default=0),
+        None if paths is None else (one.channels, paths),
     )

@@ -29,6 +29,7 @@ _SECOND = 1_000_000
 _VALUES = 1_000
 """Values of an attribute, constants and lengths of windows: the defaults of the thesis' Table 5.3."""
 _ZIPF = 1.5
+_GROUPS = 10
 _COMPARED = 20
 """Queries, about, whose answers are compared."""
 
@@ -69,12 +70,13 @@ def pattern_work(kind: str, queries: int, events: int, seed: int) -> Work:
     return Work(tables, texts, events)
 
 
-def channels_work(capacity: int, queries: int, rounds: int, seed: int, *, tagged: bool) -> Work:
-    """Make queries over so many streams of equal rows, each with the next row of T.
+def channels_work(kind: str, capacity: int, queries: int, rounds: int, seed: int, *, tagged: bool) -> Work:
+    """Make queries over so many streams of equal rows, which differ in stream and window.
 
     Args:
+        kind: ``;``: each row with the next one of T that fits.  ``α``: averages of groups.
         capacity: number of streams.
-        queries: number of queries, which differ in stream and window.
+        queries: number of queries.
         rounds: rows of each stream, and of T.
         seed: of everything random.
         tagged: whether each stream has rows of its own, with a tag, or a row is one of all streams.
@@ -82,6 +84,7 @@ def channels_work(capacity: int, queries: int, rounds: int, seed: int, *, tagged
     random = np.random.default_rng(seed)
     ts = np.arange(rounds) * 2
     every, right = _attributes(random, ts, "s"), _attributes(random, ts + 1, "t")
+    every = every.append_column("g", pa.array(random.integers(0, _GROUPS, rounds)))
     if tagged:
         copies = np.repeat(np.arange(rounds), capacity)
         stream = np.tile(np.arange(capacity), rounds)
@@ -93,9 +96,12 @@ def channels_work(capacity: int, queries: int, rounds: int, seed: int, *, tagged
     for number in range(queries):
         window, of = _VALUES - int(_zipf(random)), number % capacity
         member = f"./m = {of}" if tagged else f"./m > {of}"
-        texts[f"q{number}"] = (
-            f"SELECT i AS s, j AS t FROM C[{member}][./s->i][./a0->x] NEXT {{x = y, {window} s}} T[./t->j][./a0->y]"
-        )
+        texts[f"q{number}"] = {
+            ";": f"SELECT i AS s, j AS t FROM C[{member}][./s->i][./a0->x]"
+            f" NEXT {{x = y, {window} s}} T[./t->j][./a0->y]",
+            "α": f"SELECT x AS s, count() AS n, avg(y) AS t FROM C[{member}][./g->x][./a1->y]"
+            f" WINDOW {window} s EVERY {window} s GROUP BY x",
+        }[kind]
     return Work({"C": every, "T": right}, texts, rounds * (capacity + 1))
 
 
@@ -206,12 +212,13 @@ def _patterns(lab: Lab[_Patterns]) -> Iterator[Case[Work]]:
 
 def _channels(lab: Lab[_Channels]) -> Iterator[Case[dict[bool, Work]]]:
     sizes = lab.sizes
-    for count in sizes.capacities:
-        works = {
-            tagged: channels_work(count, sizes.queries, sizes.items, lab.seed, tagged=tagged)
-            for tagged in (False, True)
-        }
-        yield Case(f"{count} streams", works, {"capacity": count})
+    for kind in ("α", ";"):
+        for count in sizes.capacities:
+            works = {
+                tagged: channels_work(kind, count, sizes.queries, sizes.items, lab.seed, tagged=tagged)
+                for tagged in (False, True)
+            }
+            yield Case(f"{kind}, {count} streams", works, {"workload": kind, "capacity": count})
 
 
 def _hybrid(lab: Lab[_Hybrid]) -> Iterator[Case[Work]]:

@@ -54,5 +54,7 @@
   known of channels
 * ``value_joins``: Value joins by the types of columns: how values are compared, and which functions stage 1 applies
   to them
+* ``variable_paths``: Paths of variables below the documents of their blocks: by which matches of queries with other
+  names are alike
 * ``windows``: Windows of a query to its cases
 """

@@ -23,7 +23,6 @@ _Row = tuple[int, tuple[str, str, str]]
 def table(rows: list[_Row], chance: random.Random) -> pa.Table:
     count = len(rows)
     columns = {
-        "part": [1] * count,
         "ts": [ts for ts, _ in rows],
         "key": [b"%08d" % number for number in range(count)],
         "first": range(count),
@@ -31,8 +30,6 @@ def table(rows: list[_Row], chance: random.Random) -> pa.Table:
         "received": [chance.randrange(100) for _ in rows],
         "name": [str(number) for number in range(count)],
         "texts": [list(texts) for _, texts in rows],
-        "number": range(count),
-        "told": [None] * count,
     }
     return pa.table({name: list(values) for name, values in columns.items()}, schema=ROW_SCHEMA)
 

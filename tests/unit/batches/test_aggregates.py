@@ -25,7 +25,6 @@ def matches(times: list[int]) -> Matches:
     """Matches at some times, one after another."""
     count = len(times)
     columns = {
-        "part": [1] * count,
         "ts": times,
         "key": [b"%08d" % number for number in range(count)],
         "first": range(count),
@@ -33,8 +32,6 @@ def matches(times: list[int]) -> Matches:
         "received": [0] * count,
         "name": [str(number) for number in range(count)],
         "texts": [["x"]] * count,
-        "number": range(count),
-        "told": [None] * count,
     }
     return Matches(pa.table({name: list(values) for name, values in columns.items()}, schema=ROW_SCHEMA))
 
@@ -217,4 +214,4 @@ def test_the_last_of_a_group_are_among_the_last_of_all(
         found = [(match.values["k"], match.values["n"]) for match in sorted(engine.matches("w"), key=lambda m: m.ts)]
         assert found == list(zip(values, "1111212122", strict=True))
         (path,) = kept_files(engine)
-        assert read_kept(path).rows.num_rows <= 5
+        assert read_kept(path).size[0] <= 5

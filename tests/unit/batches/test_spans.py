@@ -29,7 +29,6 @@ def matches(values: Sequence[str], groups: Sequence[str] = (), step: int = 1) ->
     """Matches of a value and a group each, one after another."""
     count = len(values)
     columns = {
-        "part": [1] * count,
         "ts": [step * number for number in range(count)],
         "key": [b"%08d" % number for number in range(count)],
         "first": range(1, count + 1),
@@ -37,8 +36,6 @@ def matches(values: Sequence[str], groups: Sequence[str] = (), step: int = 1) ->
         "received": [0] * count,
         "name": [str(number) for number in range(count)],
         "texts": [[group, value] for group, value in zip(groups or [""] * count, values, strict=True)],
-        "number": range(count),
-        "told": [None] * count,
     }
     return Matches(pa.table({name: list(column) for name, column in columns.items()}, schema=ROW_SCHEMA))
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from xscl.templates.rules import RULES, Kind, Operator, Placed, Rule, named_rules, planned
 
-C_ALPHA = Rule("c_α", "aggregate", lambda each: (each.shape, each.own, each.channels), "shared fragments")
+SAME = Rule("c_same", "aggregate", lambda each: (each.shape, each.own, each.channels), "one definition over a channel")
 
 
 def ramp(query: str, start: float) -> list[Operator]:
@@ -51,8 +51,8 @@ def test_query_1_of_rumor() -> None:
 
 
 def test_example_21_of_rumor() -> None:
-    rules = named_rules("none"), named_rules("s_σ"), (*named_rules("s_σ"), C_ALPHA)
-    assert sizes(EXAMPLE_21, *rules) == [4, 3, 2]
+    rules = [named_rules(names) for names in ("none", "s_σ", "s_σ,c_α", "all")]
+    assert sizes(EXAMPLE_21, *rules) == [4, 3, 2, 2]
 
 
 def test_a_thousand_copies_are_one() -> None:
@@ -77,8 +77,8 @@ def two_by_two(*rules: Rule) -> set[frozenset[tuple[str, Hashable]]]:
 
 def test_g_rum_3_the_order_of_rules_decides_what_is_put_together() -> None:
     (rows,) = named_rules("s_α")
-    assert two_by_two(rows, C_ALPHA) == {frozenset({("a", "f"), ("b", "g")}), frozenset({("c", "f"), ("d", "g")})}
-    assert two_by_two(C_ALPHA, rows) == {frozenset({("a", "f"), ("c", "f")}), frozenset({("b", "g"), ("d", "g")})}
+    assert two_by_two(rows, SAME) == {frozenset({("a", "f"), ("b", "g")}), frozenset({("c", "f"), ("d", "g")})}
+    assert two_by_two(SAME, rows) == {frozenset({("a", "f"), ("c", "f")}), frozenset({("b", "g"), ("d", "g")})}
 
 
 def classes(operators: Sequence[Operator], labels: dict[str, str]) -> dict[str, Hashable]:
@@ -120,7 +120,7 @@ def test_g_rum_6_streams_that_can_be_one_channel() -> None:
 
 def test_what_different_m_ops_make_is_no_channel() -> None:
     # Without the index nothing has made both streams.
-    assert sizes(EXAMPLE_21, (C_ALPHA,)) == [4]
+    assert sizes(EXAMPLE_21, named_rules("c_α")) == [4]
 
 
 @pytest.mark.parametrize("names", ["", "none", "s", "all", "c", "s_σ,c_fold", "s_select, c_μ"])
