@@ -29,7 +29,8 @@ from xscl.base.durations import format_duration
 from xscl.base.types import LAST_TIME, format_time
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_channels, read_facts
-from xscl.catalog.groups import read_parts_of, read_template
+from xscl.catalog.groups import read_template
+from xscl.catalog.parts import read_parts_of
 from xscl.catalog.queries import read_feeders, read_query
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import CHANNELS, GROUPS, NEVER, OF_STEPS, PARTS, QUERIES

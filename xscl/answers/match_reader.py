@@ -24,7 +24,7 @@ from xscl.answers.match_times import Times
 from xscl.base.docids import place_of
 from xscl.base.types import MatchEvent, Retraction
 from xscl.catalog.counters import REMOVED_EVENTS, total
-from xscl.catalog.groups import has_absences
+from xscl.catalog.parts import has_absences
 from xscl.catalog.queries import read_queries
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.retractions import Retracted, has_retractions, read_retractions

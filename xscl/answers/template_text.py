@@ -7,7 +7,8 @@ from xscl.answers.explain_text import columns, count
 from xscl.answers.step_templates import is_step, step_facts, step_sql_text, step_text
 from xscl.base.errors import CatalogError
 from xscl.catalog.catalog import Catalog
-from xscl.catalog.groups import counts_rows, read_parts_of, read_rt_rows, read_template
+from xscl.catalog.groups import counts_rows, read_rt_rows, read_template
+from xscl.catalog.parts import read_parts_of
 from xscl.catalog.queries import read_query
 from xscl.registry.query_list import QueryFilter
 from xscl.templates.picture import GraphFormat, join_graph

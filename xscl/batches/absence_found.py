@@ -15,8 +15,8 @@ from xscl.base.types import LAST_TIME
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import Bindings, Parts, bindings, keys_of, kills_of, remembered, unasked_matches
 from xscl.batches.edited import paths_since
-from xscl.catalog.groups import read_parts
 from xscl.catalog.late import replayed_among
+from xscl.catalog.parts import read_parts
 from xscl.catalog.tables import NOTHING_FORBIDDEN
 from xscl.language.absence import LATEST, cut_offset
 from xscl.store.event_files import events_of

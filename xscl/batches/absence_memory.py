@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.batches.bindings import Parts
 from xscl.catalog.absences import AskedState, asked_since, asked_state, dropped_until, groups_asked
-from xscl.catalog.groups import PartRow, parts_behind
+from xscl.catalog.parts import PartRow, parts_behind
 from xscl.catalog.tables import NEVER, OF_STEPS, OF_WINDOWS
 from xscl.templates.columns import Int64s, rising
 

@@ -32,7 +32,7 @@ from xscl.batches.published_documents import Made
 from xscl.batches.refusals import refused_document
 from xscl.batches.settled import settled_times
 from xscl.batches.window_memory import Asked
-from xscl.catalog.groups import PartRow
+from xscl.catalog.parts import PartRow
 from xscl.catalog.state_files import replace_state_files
 from xscl.catalog.windows import Reader, Windowed
 from xscl.language.aggregates import Definition

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from xscl.base.docids import place_of
-from xscl.catalog.groups import PartRow
+from xscl.catalog.parts import PartRow
 from xscl.catalog.tables import NOTHING_FORBIDDEN
 from xscl.store.parquet import list_parts
 from xscl.store.results import NO_DOC, Combinations, Meanings

@@ -25,7 +25,7 @@ from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import Bindings, Parts, bindings, kills_of, remembered
 from xscl.batches.edited import End, changed_documents, ends_of, paths_since, queries_of
 from xscl.batches.ranges import BatchRange
-from xscl.catalog.groups import correcting_groups, read_parts_of
+from xscl.catalog.parts import correcting_groups, read_parts_of
 from xscl.catalog.retractions import Retracted, read_retractions
 from xscl.store.parquet import list_parts
 from xscl.store.results import Results, files_with

@@ -19,8 +19,8 @@ from xscl.batches.attempt import Attempt
 from xscl.batches.published_documents import Told
 from xscl.catalog.channels import read_streams
 from xscl.catalog.events import edited_between, newer_versions
-from xscl.catalog.groups import retracting_channels, retracting_parts
 from xscl.catalog.memberships import resolve_stream
+from xscl.catalog.parts import retracting_channels, retracting_parts
 from xscl.catalog.removals import Removed, removed_among, removed_between
 from xscl.catalog.retractions import Because
 from xscl.catalog.tables import BATCHES, QUERIES, in_parts

@@ -20,8 +20,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.docids import place_of
-from xscl.catalog.groups import asking_of
 from xscl.catalog.intake_order import read_repeated
+from xscl.catalog.parts import asking_of
 from xscl.catalog.queries import suspend_query
 from xscl.catalog.quotas import Quotas, read_quotas
 from xscl.catalog.records import QueryInfo

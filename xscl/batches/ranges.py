@@ -25,8 +25,8 @@ from xscl.batches.row_times import RowTimes
 from xscl.batches.walls import beat_walls, due_walls
 from xscl.catalog.event_counts import channel_counts, nth_event
 from xscl.catalog.events import files_between
-from xscl.catalog.groups import has_absences
 from xscl.catalog.intake_order import next_place, read_heartbeats, read_last_places
+from xscl.catalog.parts import has_absences
 from xscl.catalog.prepared import prepared
 from xscl.catalog.queries import Feed, query_info, read_feeds
 from xscl.catalog.records import QueryInfo

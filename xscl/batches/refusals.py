@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection
 from xscl.base.docids import place_of
 from xscl.base.errors import XsclError
 from xscl.base.own_functions import FAILED
-from xscl.catalog.groups import asking_of
+from xscl.catalog.parts import asking_of
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import QUERIES, in_parts
 from xscl.templates.results import MAX_MATCHES, MAX_ROUT, RESULT_SCHEMA, Refusal

@@ -24,6 +24,7 @@
 * ``late``: Late and rejected events: the one module that writes tables ``late`` and ``rejected``
 * ``memberships``: Streams of channels: events of one shape that come by several ways, and which of them each event
   came by
+* ``parts``: Parts of groups about absence, steps and windows: the one module that writes table ``parts``
 * ``prepared``: Statements of SQL that are made once: making a small one takes four times as long as executing it
 * ``queries``: Registered queries: the one module that writes table ``queries``
 * ``quotas``: Quotas of a home: the one module that writes table ``quotas``

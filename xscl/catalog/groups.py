@@ -1,7 +1,6 @@
-"""Groups of queries, their parts, instances, templates, variables and guards: the one module that writes their
-tables.
+"""Groups of queries, instances, templates, variables and guards: the one module that writes their tables.
 
-The tables are ``groups``, ``parts``, ``instances``, ``templates``, ``variables``, ``guards``, and an
+The tables are ``groups``, ``instances``, ``templates``, ``variables``, ``guards``, and an
 ``rt_<template>`` for each template.
 """
 
@@ -11,15 +10,12 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from operator import itemgetter
-from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Integer, MetaData, Table
 from sqlalchemy.engine import Connection
 
-from xscl.catalog.prepared import prepared
-from xscl.catalog.records import RAW
+from xscl.catalog.parts import remove_parts
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_template
 from xscl.catalog.tables import (
@@ -27,17 +23,12 @@ from xscl.catalog.tables import (
     GUARDS,
     INSTANCES,
     IS_LISTED,
-    IS_OF_ABSENCE,
-    IS_RETRACTING,
     NEVER,
-    NOTHING_FORBIDDEN,
     PARTS,
     QUERIES,
     TEMPLATES,
     VARIABLES,
-    among,
     in_parts,
-    raw_rows,
 )
 from xscl.templates.graph import EdgeKind
 from xscl.templates.relations import SUBSCRIBED, rt_table
@@ -47,23 +38,14 @@ __all__ = [
     "add_groups",
     "add_guards",
     "add_instances",
-    "add_parts",
     "add_rt_rows",
     "add_template",
     "add_variables",
-    "asking_of",
-    "correcting_groups",
     "channels_json",
     "counts_rows",
     "create_rt",
-    "finders_of",
-    "has_absences",
     "owner_use",
-    "parts_behind",
     "put_derived",
-    "PartRow",
-    "read_parts",
-    "read_parts_of",
     "read_rt_rows",
     "read_template",
     "read_template_use",
@@ -71,8 +53,6 @@ __all__ = [
     "remove_groups",
     "remove_variables",
     "replace_rt_rows",
-    "retracting_channels",
-    "retracting_parts",
     "stored_rt",
     "stored_template",
     "template_values",
@@ -225,105 +205,6 @@ def add_groups(connection: Connection, rows: Sequence[Row]) -> None:
         connection.execute(GROUPS.insert(), rows)
 
 
-def add_parts(connection: Connection, rows: Sequence[Row]) -> None:
-    """Add rows of parts of groups."""
-    if rows:
-        connection.execute(PARTS.insert(), rows)
-
-
-class PartRow(NamedTuple):
-    """Row of table ``parts``, which tells its columns."""
-
-    gid: int
-    number: int
-    part: int
-    ends: str | None
-    shown: int
-    blocking: int | None
-    memory: int | None
-
-
-_PART_COLUMNS = [PARTS.c[name] for name in PartRow._fields]
-
-
-def read_parts(connection: Connection, parts: Collection[int]) -> list[PartRow]:
-    """Return the rows of ``parts`` for what some groups find for queries about absence, in the order of groups."""
-    mine = among(connection, PARTS.c.part, parts), IS_OF_ABSENCE
-    rows = raw_rows(connection, sa.select(*_PART_COLUMNS).where(*mine))
-    return sorted(map(PartRow._make, rows), key=itemgetter(0, 1))
-
-
-def parts_behind(connection: Connection, gid: int) -> list[PartRow]:
-    """Return the rows of ``parts`` of groups with greater numbers, in the order of groups."""
-    rows = raw_rows(connection, sa.select(*_PART_COLUMNS).where(PARTS.c.gid > gid))
-    return sorted(map(PartRow._make, rows), key=itemgetter(0, 1))
-
-
-def read_parts_of(connection: Connection, groups: Collection[int]) -> list[PartRow]:
-    """Return the rows of ``parts`` of some groups about absence, in their order."""
-    wanted = sa.select(*_PART_COLUMNS).where(among(connection, PARTS.c.gid, groups))
-    rows = raw_rows(connection, wanted.order_by(PARTS.c.gid, PARTS.c.number))
-    return [*map(PartRow._make, rows)]
-
-
-def has_absences(connection: Connection) -> bool:
-    """Tell whether there are groups about absence."""
-    return connection.scalar(*_any_part()) is not None
-
-
-@prepared
-def _any_part() -> sa.Select[Any]:
-    return sa.select(PARTS.c.gid).limit(1)
-
-
-@prepared
-def _parts_behind(gid: int) -> sa.Select[Any]:
-    return sa.select(PARTS.c.gid, PARTS.c.part).where(PARTS.c.gid > gid)
-
-
-def retracting_parts(connection: Connection) -> dict[int, list[int]]:
-    """Return the groups whose matches changes take back and that forbid nothing, by the group that finds these."""
-    found: dict[int, list[int]] = {}
-    wanted = IS_RETRACTING, PARTS.c.ends == NOTHING_FORBIDDEN
-    for gid, part in connection.execute(sa.select(PARTS.c.gid, PARTS.c.part).where(*wanted)):
-        found.setdefault(part, []).append(gid)
-    return found
-
-
-def correcting_groups(connection: Connection) -> list[int]:
-    """Return the groups about absence whose answers newer versions and removals change."""
-    return sorted(connection.scalars(sa.select(PARTS.c.gid).where(IS_RETRACTING, PARTS.c.ends != NOTHING_FORBIDDEN)))
-
-
-def retracting_channels(connection: Connection) -> set[str]:
-    """Return the channels and streams whose newer versions of items change matches."""
-    joined = sa.select(GROUPS.c.channels).join(PARTS, PARTS.c.gid == GROUPS.c.gid).where(IS_RETRACTING).distinct()
-    return {
-        name.removesuffix(RAW)
-        for channels in connection.scalars(joined)
-        for name in read_stored(GROUPS.c.channels, channels)
-    }
-
-
-def asking_of(connection: Connection, groups: Collection[int]) -> dict[int, list[int]]:
-    """Return the groups about absence that some groups are a part of, by the number of each of these."""
-    found: dict[int, list[int]] = {}
-    mine = sa.select(PARTS.c.gid, PARTS.c.part).where(among(connection, PARTS.c.part, groups))
-    for row in connection.execute(mine.order_by(PARTS.c.gid, PARTS.c.number)):
-        if row.gid not in found.setdefault(row.part, []):
-            found[row.part].append(row.gid)
-    return found
-
-
-def finders_of(connection: Connection, after: int = 0) -> dict[int, tuple[int, ...]]:
-    """Return the groups that find what groups about absence ask, for those with greater numbers than ``after``."""
-    found: dict[int, list[int]] = {}
-    rows = connection.execute(*_parts_behind(after))
-    for gid, part in rows:
-        found.setdefault(gid, []).append(part)
-    return {gid: tuple(dict.fromkeys(parts)) for gid, parts in found.items()}
-
-
 def add_rt_rows(connection: Connection, template: Template, rows: Sequence[Row]) -> None:
     """Add rows of groups' cases to the table of their template."""
     if rows:
@@ -355,10 +236,7 @@ def remove_groups(connection: Connection, used: Collection[int]) -> None:
     """
     last = connection.scalar(sa.select(sa.func.max(GROUPS.c.gid))) or 0
     asked = sa.exists().where(QUERIES.c.gid == GROUPS.c.gid)
-    lone = ~sa.exists().where(QUERIES.c.gid == PARTS.c.gid), PARTS.c.gid < last
-    gone = [gid for gid in connection.scalars(sa.select(PARTS.c.gid).where(*lone).distinct()) if gid not in used]
-    for part in in_parts(gone):
-        connection.execute(PARTS.delete().where(PARTS.c.gid.in_(part)))
+    remove_parts(connection, last, used)
     of_absence = sa.exists().where(PARTS.c.part == GROUPS.c.gid)
     free = sa.select(GROUPS.c.gid, GROUPS.c.template).where(~asked, ~of_absence, GROUPS.c.gid < last)
     by_template: dict[str, list[int]] = {}

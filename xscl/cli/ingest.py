@@ -249,7 +249,7 @@ def eval_(
     Example: xscl eval queries.xscl feeds/ --format documents
     """
     from xscl.base.temporary import temporary_folder
-    from xscl.catalog.groups import has_absences
+    from xscl.catalog.parts import has_absences
     from xscl.engine import Engine
     from xscl.ingest.sources import read_paths
     from xscl.intake.intake import Intake

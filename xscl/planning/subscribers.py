@@ -20,8 +20,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog.groups import finders_of
 from xscl.catalog.intake_order import next_place
+from xscl.catalog.parts import finders_of
 from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import GROUPS, IS_DROPPED, NEVER, QUERIES, in_parts
 

@@ -20,13 +20,13 @@ from xscl.catalog.groups import (
     add_groups,
     add_guards,
     add_instances,
-    add_parts,
     add_rt_rows,
     add_template,
     add_variables,
     channels_json,
 )
 from xscl.catalog.intake_order import take_places
+from xscl.catalog.parts import add_parts
 from xscl.catalog.queries import add_queries, tell_apart
 from xscl.catalog.tables import (
     GROUPS,

@@ -24,7 +24,8 @@ from xscl.base.locks import holder
 from xscl.base.sealed import LIST, damaged_files
 from xscl.catalog.counters import REMOVED_EVENTS, total
 from xscl.catalog.event_counts import channel_counts
-from xscl.catalog.groups import has_absences, stored_rt, stored_template
+from xscl.catalog.groups import stored_rt, stored_template
+from xscl.catalog.parts import has_absences
 from xscl.catalog.tables import (
     BATCHES,
     CHANNELS,

@@ -15,8 +15,8 @@ from xscl.batches.history_walk import HeldEvents, HeldWalk
 from xscl.batches.missing_rows import LackingRows
 from xscl.batches.ranges import reach_after
 from xscl.catalog.batches import newest_batch
-from xscl.catalog.groups import finders_of
 from xscl.catalog.intake_order import read_last_places
+from xscl.catalog.parts import finders_of
 from xscl.catalog.state_files import remove_state_files
 from xscl.catalog.tables import INTAKE_FILES, LATE, NEVER, QUERIES
 from xscl.planning.planner import Plan, Planner

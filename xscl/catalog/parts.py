@@ -1,0 +1,147 @@
+"""Parts of groups about absence, steps and windows: the one module that writes table ``parts``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from xscl.catalog.prepared import prepared
+from xscl.catalog.records import RAW
+from xscl.catalog.stored_json import read_stored
+from xscl.catalog.tables import (
+    GROUPS,
+    IS_OF_ABSENCE,
+    IS_RETRACTING,
+    NOTHING_FORBIDDEN,
+    PARTS,
+    QUERIES,
+    among,
+    in_parts,
+    raw_rows,
+)
+
+__all__ = [
+    "PartRow",
+    "add_parts",
+    "asking_of",
+    "correcting_groups",
+    "finders_of",
+    "has_absences",
+    "parts_behind",
+    "read_parts",
+    "read_parts_of",
+    "remove_parts",
+    "retracting_channels",
+    "retracting_parts",
+]
+
+
+def add_parts(connection: Connection, rows: Sequence[Mapping[str, object]]) -> None:
+    """Add rows of parts of groups."""
+    if rows:
+        connection.execute(PARTS.insert(), rows)
+
+
+class PartRow(NamedTuple):
+    """Row of table ``parts``, which tells its columns."""
+
+    gid: int
+    number: int
+    part: int
+    ends: str | None
+    shown: int
+    blocking: int | None
+    memory: int | None
+
+
+_PART_COLUMNS = [PARTS.c[name] for name in PartRow._fields]
+
+
+def read_parts(connection: Connection, parts: Collection[int]) -> list[PartRow]:
+    """Return the rows of ``parts`` for what some groups find for queries about absence, in the order of groups."""
+    mine = among(connection, PARTS.c.part, parts), IS_OF_ABSENCE
+    rows = raw_rows(connection, sa.select(*_PART_COLUMNS).where(*mine))
+    return sorted(map(PartRow._make, rows), key=itemgetter(0, 1))
+
+
+def parts_behind(connection: Connection, gid: int) -> list[PartRow]:
+    """Return the rows of ``parts`` of groups with greater numbers, in the order of groups."""
+    rows = raw_rows(connection, sa.select(*_PART_COLUMNS).where(PARTS.c.gid > gid))
+    return sorted(map(PartRow._make, rows), key=itemgetter(0, 1))
+
+
+def read_parts_of(connection: Connection, groups: Collection[int]) -> list[PartRow]:
+    """Return the rows of ``parts`` of some groups about absence, in their order."""
+    wanted = sa.select(*_PART_COLUMNS).where(among(connection, PARTS.c.gid, groups))
+    rows = raw_rows(connection, wanted.order_by(PARTS.c.gid, PARTS.c.number))
+    return [*map(PartRow._make, rows)]
+
+
+def has_absences(connection: Connection) -> bool:
+    """Tell whether there are groups about absence."""
+    return connection.scalar(*_any_part()) is not None
+
+
+@prepared
+def _any_part() -> sa.Select[Any]:
+    return sa.select(PARTS.c.gid).limit(1)
+
+
+@prepared
+def _parts_behind(gid: int) -> sa.Select[Any]:
+    return sa.select(PARTS.c.gid, PARTS.c.part).where(PARTS.c.gid > gid)
+
+
+def retracting_parts(connection: Connection) -> dict[int, list[int]]:
+    """Return the groups whose matches changes take back and that forbid nothing, by the group that finds these."""
+    found: dict[int, list[int]] = {}
+    wanted = IS_RETRACTING, PARTS.c.ends == NOTHING_FORBIDDEN
+    for gid, part in connection.execute(sa.select(PARTS.c.gid, PARTS.c.part).where(*wanted)):
+        found.setdefault(part, []).append(gid)
+    return found
+
+
+def correcting_groups(connection: Connection) -> list[int]:
+    """Return the groups about absence whose answers newer versions and removals change."""
+    return sorted(connection.scalars(sa.select(PARTS.c.gid).where(IS_RETRACTING, PARTS.c.ends != NOTHING_FORBIDDEN)))
+
+
+def retracting_channels(connection: Connection) -> set[str]:
+    """Return the channels and streams whose newer versions of items change matches."""
+    joined = sa.select(GROUPS.c.channels).join(PARTS, PARTS.c.gid == GROUPS.c.gid).where(IS_RETRACTING).distinct()
+    return {
+        name.removesuffix(RAW)
+        for channels in connection.scalars(joined)
+        for name in read_stored(GROUPS.c.channels, channels)
+    }
+
+
+def asking_of(connection: Connection, groups: Collection[int]) -> dict[int, list[int]]:
+    """Return the groups about absence that some groups are a part of, by the number of each of these."""
+    found: dict[int, list[int]] = {}
+    mine = sa.select(PARTS.c.gid, PARTS.c.part).where(among(connection, PARTS.c.part, groups))
+    for row in connection.execute(mine.order_by(PARTS.c.gid, PARTS.c.number)):
+        if row.gid not in found.setdefault(row.part, []):
+            found[row.part].append(row.gid)
+    return found
+
+
+def finders_of(connection: Connection, after: int = 0) -> dict[int, tuple[int, ...]]:
+    """Return the groups that find what groups about absence ask, for those with greater numbers than ``after``."""
+    found: dict[int, list[int]] = {}
+    rows = connection.execute(*_parts_behind(after))
+    for gid, part in rows:
+        found.setdefault(gid, []).append(part)
+    return {gid: tuple(dict.fromkeys(parts)) for gid, parts in found.items()}
+
+
+def remove_parts(connection: Connection, before: int, used: Collection[int]) -> None:
+    """Remove the parts of groups with smaller numbers that have no query and are not ``used`` by stored matches."""
+    lone = ~sa.exists().where(QUERIES.c.gid == PARTS.c.gid), PARTS.c.gid < before
+    gone = [gid for gid in connection.scalars(sa.select(PARTS.c.gid).where(*lone).distinct()) if gid not in used]
+    for some in in_parts(gone):
+        connection.execute(PARTS.delete().where(PARTS.c.gid.in_(some)))
