@@ -14,7 +14,6 @@ from xscl.language import ast
 from xscl.language.compile import CompiledQuery, compile_query
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Prepared, Preparer
-from xscl.language.outlines import Outline
 from xscl.language.parser import parse_query
 from xscl.language.tokens import Token, tokenize
 from xscl.templates.template import Instance
@@ -35,8 +34,8 @@ class _Counting(Preparer):
         self.alike += like is not None and found.compiled.plans is like.plans
         return found
 
-    def _filled(self, known: Outline, text: str, tokens: Sequence[Token]) -> Prepared | None:
-        found = super()._filled(known, text, tokens)
+    def _filled(self, text: str) -> Prepared | None:
+        found = super()._filled(text)
         self.filled += found is not None
         return found
 

@@ -264,8 +264,8 @@ def conditions(parts: Iterable[Condition]) -> tuple[Condition, ...]:
     if len(parts) <= 1:
         return parts
     found = {str(part): part for part in parts}
-    ordered = sorted((uses_own(part), text) for text, part in found.items())
-    return tuple(found[text] for _, text in ordered)
+    ordered = sorted([(is_own(text) and uses_own(part), text) for text, part in found.items()])
+    return tuple([found[text] for _, text in ordered])
 
 
 def uses_own(part: Condition | Expression) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
+from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import CHANNELS, FEEDS, NEVER, QUERIES, STREAMS, TEMPLATES
 
 __all__ = [
@@ -58,9 +60,13 @@ def suggestion(name: str, known: Iterable[str], otherwise: str) -> str:
 
 def channel_names(connection: Connection) -> list[str]:
     """Return the names of channels and streams, and of channels that live queries publish to, without order."""
+    return list(connection.scalars(*_channel_names()))
+
+
+@prepared
+def _channel_names() -> sa.CompoundSelect[Any]:
     published = sa.select(QUERIES.c.publish).where(QUERIES.c.publish.is_not(None), QUERIES.c.docid_until == NEVER)
-    names = (sa.select(CHANNELS.c.name), sa.select(STREAMS.c.name), published)
-    return list(connection.scalars(sa.union(*names).limit(_MOST)))
+    return sa.union(sa.select(CHANNELS.c.name), sa.select(STREAMS.c.name), published).limit(_MOST)
 
 
 def how_created(channel: str, *, strict: bool = False) -> str:

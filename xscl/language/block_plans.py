@@ -39,7 +39,7 @@ class BlockPlan:
 
     def is_like(self, other: BlockPlan) -> bool:
         """Whether another block differs in its guard alone."""
-        return (
+        return self.definitions is other.definitions or (
             (self.channel, self.joined, self.parents) == (other.channel, other.joined, other.parents)
             and (self.minor, self.output) == (other.minor, other.output)
             and self.definitions == other.definitions

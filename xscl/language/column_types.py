@@ -100,10 +100,7 @@ def final_steps(columns: BlockColumns, kept: Iterable[int]) -> tuple[list[Step |
     """
     block = columns.block
     live = set(kept)
-    own = [
-        [_typed(condition, columns.types(index), columns.facts) for condition in node.conditions]
-        for index, node in enumerate(block.nodes)
-    ]
+    own = [_typed_conditions(columns, node) for node in range(len(block.nodes))]
     steps: list[Step | None] = [None] * len(block.nodes)
     # Parents come before children, so children are finished first when going backwards.
     for index in range(len(block.nodes) - 1, 0, -1):
@@ -116,6 +113,15 @@ def final_steps(columns: BlockColumns, kept: Iterable[int]) -> tuple[list[Step |
         else:
             own[node.parent].append(Exists(steps[index]))  # type: ignore[arg-type]
     return steps, conditions(own[0])
+
+
+def _typed_conditions(columns: BlockColumns, node: int) -> list[Condition]:
+    """Return the conditions of a node as the types of the columns that it may be demand."""
+    found, facts = columns.block.nodes[node].conditions, columns.facts
+    if not found or not (facts.numeric or facts.times):
+        return list(found)
+    types = columns.types(node)
+    return [_typed(condition, types, facts) for condition in found]
 
 
 def _typed(condition: Condition, types: frozenset[ColumnType], facts: ChannelFacts) -> Condition:

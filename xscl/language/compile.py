@@ -28,7 +28,7 @@ from xscl.language.value_joins import JoinSides, check_comparisons
 from xscl.language.windows import MAX_CASES, settled_cases
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import EdgeKind, JoinGraph, ValueJoin, Vertex
-from xscl.templates.guards import MOST_ALTERNATIVES
+from xscl.templates.guards import MOST_ALTERNATIVES, Guard
 from xscl.templates.links import anchor, linked_blocks
 from xscl.templates.reduce import reduce_tree
 from xscl.templates.template import Group, Instance, OutputNode, Template, template_of
@@ -41,12 +41,13 @@ __all__ = [
     "CompiledAbsence",
     "CompiledPart",
     "CompiledQuery",
-    "FilledPart",
+    "Filled",
     "FilledQuery",
     "at_level",
     "compile_filled",
     "compile_normal",
     "compile_query",
+    "lifted_like",
 ]
 
 GUARDED = "(: guarded :) "
@@ -56,6 +57,8 @@ By itself such a query is sooner found without: then documents that it does not 
 """
 _RETRACTS = "on change retract"
 """Part of the key of a group whose matches are taken back on changes."""
+Filled = tuple[Guard | None, tuple[WitnessSpec, ...]]
+"""Guard of a block, with the specs that it reads."""
 _KINDS: Mapping[str, EdgeKind] = {"=": "EQ", "!=": "NE"}
 
 
@@ -87,19 +90,15 @@ class CompiledAbsence:
 
 
 @dataclass(frozen=True, slots=True)
-class FilledPart:
-    """A query that a query about absence is made of, filled in with constants."""
-
-    text: str
-    normal: NormalQuery
-
-
-@dataclass(frozen=True, slots=True)
 class FilledQuery:
     """The normal form of a text, but for places in it, with those of the queries that it is made of."""
 
     normal: NormalQuery
-    parts: tuple[FilledPart, ...] = ()
+    guards: tuple[Filled, ...] | None = None
+    """Guards of its blocks; None: constants are not in guards alone."""
+    text: str = ""
+    """Text of a part."""
+    parts: tuple[FilledQuery, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,14 +383,50 @@ def compile_filled(
         guarded: as of ``compile_query``.
     """
     if like.absence is None:
-        return compile_normal(filled.normal, channels, like, guarded=guarded)
+        return _compile_filled(filled, channels, like, guarded=guarded)
     guarded = bool(like.absence.ends)
-    whole = compile_normal(filled.normal, channels, like, guarded=guarded)
+    whole = _compile_filled(filled, channels, like, guarded=guarded)
     wanted, *forbidden = (
-        _part(part.text, compile_normal(part.normal, channels, known.compiled, guarded=guarded))
+        _part(part.text, _compile_filled(part, channels, known.compiled, guarded=guarded))
         for part, known in zip(filled.parts, like.absence.parts, strict=True)
     )
     return _with_absence(whole, replace(like.absence, wanted=wanted, forbidden=tuple(forbidden)), like.level)
+
+
+def _compile_filled(
+    filled: FilledQuery, channels: Mapping[str, ChannelFacts], like: CompiledQuery, *, guarded: bool
+) -> CompiledQuery:
+    if (
+        filled.guards is None
+        or prod(len(guard.alternatives) for guard, _ in filled.guards if guard) > MOST_ALTERNATIVES
+    ):
+        return compile_normal(filled.normal, channels, like, guarded=guarded)
+    guards = tuple([guard for guard, _ in filled.guards])
+    facts = tuple({spec: None for _, specs in filled.guards for spec in specs})
+    return replace(like, normal=filled.normal, group=replace(like.group, guards=guards), facts=facts)
+
+
+def lifted_like(
+    normal: NormalQuery, channels: Mapping[str, ChannelFacts], like: CompiledQuery
+) -> tuple[Lifted, ...] | None:
+    """Return the guards of a query's blocks; None: it differs from another one in more than constants of guards.
+
+    The rest of a block does not depend on the constants of its guard: conditions are lifted by their operators and
+    paths alone.  Texts that are times in columns of times are an exception, and so is ``ONCE``.
+
+    Args:
+        normal: the query's normal form.
+        channels: the channels' schemas.
+        like: the other one.
+    """
+    if not like.group.guards or any(bounds.exchange for case in normal.cases for bounds in case):
+        return None
+    compiler = _Compiler(normal, channels, with_guards=True)
+    plans = [compiler.plan_like(place, like) for place in range(len(normal.blocks))]
+    if None in plans or any(columns.facts.times for columns in compiler.columns):
+        return None
+    found = [plan for plan in plans if plan is not None]
+    return tuple(plan.lifted for plan in found) if compiler.is_like(found, like) else None
 
 
 def compile_normal(
@@ -414,10 +449,12 @@ def compile_normal(
 def _facts(normal: NormalQuery, channels: Mapping[str, ChannelFacts]) -> dict[str, ChannelFacts]:
     """Return what is known of a query's channels."""
     facts = {block.channel: channels.get(block.channel, ChannelFacts()) for block in normal.blocks}
+    if len(facts) > 1 or all(of.kind for of in facts.values()):
+        return facts
     unknown = [BlockColumns(block, ChannelFacts()) for block in normal.blocks]
-    if len(facts) == 1 and not any(each.is_any(node) for each in unknown for node in range(len(each.block.nodes))):
+    if not any(each.is_any(node) for each in unknown for node in range(len(each.block.nodes))):
         # It is compiled again before the first row of the channel; before its first document it need not be.
-        facts = {name: replace(of, kind=of.kind or "xml") for name, of in facts.items()}
+        facts = {name: replace(of, kind="xml") for name, of in facts.items()}
     return facts
 
 
@@ -431,9 +468,9 @@ class _Compiler:
 
     def compiled(self, like: CompiledQuery | None = None) -> CompiledQuery:
         normal = self.normal
-        alike = [None if like is None else self._plan_like(index, like) for index in range(len(normal.blocks))]
+        alike = [None if like is None else self.plan_like(index, like) for index in range(len(normal.blocks))]
         plans = [plan or self._plan(index, normal.blocks[index]) for index, plan in enumerate(alike)]
-        if like is not None and self._is_like(plans, like):
+        if like is not None and self.is_like(plans, like):
             return self._with_guards_of(plans, like)
         # Plans of another query have its vertices.
         plans = [self._plan(index, normal.blocks[index]) if alike[index] else plan for index, plan in enumerate(plans)]
@@ -479,11 +516,12 @@ class _Compiler:
             plans=tuple(plans),
         )
 
-    def _is_like(self, plans: Sequence[BlockPlan], like: CompiledQuery) -> bool:
+    def is_like(self, plans: Sequence[BlockPlan], like: CompiledQuery) -> bool:
+        """Tell whether the query differs from another one in guards alone."""
         normal, known = self.normal, like.normal
         return (
             len(plans) == len(like.plans)
-            and all(one.is_like(other) for one, other in zip(plans, like.plans, strict=True))
+            and all(map(BlockPlan.is_like, plans, like.plans))
             and (normal.variables, normal.selected) == (known.variables, known.selected)
             and (normal.block_names, normal.cases, normal.joins) == (known.block_names, known.cases, known.joins)
             and normal.rows == known.rows
@@ -495,13 +533,12 @@ class _Compiler:
         guards, facts = guards_and_facts(plans)
         group = like.group
         cases = settled_cases(self.normal.cases, group.instance, like.channels, group.streams, guards)
-        return replace(
-            like, normal=self.normal, group=replace(group, cases=cases, guards=guards), facts=facts, notes=()
-        )
+        cases = group.cases if cases == group.cases else cases
+        return replace(like, normal=self.normal, group=replace(group, cases=cases, guards=guards), facts=facts)
 
     # -- reduction ---------------------------------------------------------------------------------------------
 
-    def _plan_like(self, index: int, like: CompiledQuery) -> BlockPlan | None:
+    def plan_like(self, index: int, like: CompiledQuery) -> BlockPlan | None:
         """Return the plan of a block that differs from one of a query like it in its guard alone; None: it may not."""
         if not self.with_guards or index >= len(like.plans):
             return None

@@ -22,7 +22,7 @@ from xscl.language import ast
 from xscl.language.compile import GUARDED, CompiledQuery, compile_filled, compile_query
 from xscl.language.facts import ChannelFacts
 from xscl.language.form_reader import FormKey, FormRead, read_form
-from xscl.language.outlines import Outline, outline_of
+from xscl.language.outlines import Outline, Outlines
 from xscl.language.parser import parse_query
 from xscl.language.query_rows import names_json
 from xscl.language.row_windows import rows_of
@@ -84,15 +84,20 @@ class Preparer:
         self._of_guarded: Preparer | None = None
         """Compiles texts that begin with ``GUARDED``, without that."""
         self._forms: dict[FormKey, _Form] = {}
-        self._outlines: dict[tuple[str, ...], Outline] = {}
+        self._outlines = Outlines()
         """Texts that differ in constants of brackets alone."""
         self._texts: dict[str, Prepared] = {}
         self._kept = 0
         """Number of queries that were compiled since the memory was emptied."""
 
     def known(self, text: str) -> Prepared | None:
-        """Return the remembered result for the very same text, or None."""
-        return self._texts.get(text)
+        """Return the compiled query of a text that was prepared before, or differs from such a text in constants in
+        brackets alone; None: it is to be prepared.
+        """
+        found = self._texts.get(text)
+        if found is None and (found := self._filled(text)) is not None:
+            self._remember_text(text, found)
+        return found
 
     def prepare(self, text: str, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
         """Return the compiled query of a text and its tokens; ``parse`` gives its tree, and what spans speak of, if
@@ -101,11 +106,10 @@ class Preparer:
         Raises:
             QueryError: as ``parse`` and ``compile_query``.
         """
-        found = self._texts.get(text)
+        found = self.known(text)
         if found is None:
             found = self._prepared(text, tokens, parse)
-            self._forget()
-            self._texts[text] = found
+            self._remember_text(text, found)
         return found
 
     def prepare_text(self, text: str) -> Prepared:
@@ -114,7 +118,11 @@ class Preparer:
             if self._of_guarded is None:
                 self._of_guarded = Preparer(self.namespaces, self.channels, guarded=True)
             return self._of_guarded.prepare_text(text.removeprefix(GUARDED))
-        return self.known(text) or self.prepare(text, tokenize(text)[:-1], lambda: (parse_query(text), text))
+        found = self.known(text)
+        if found is None:
+            found = self._prepared(text, tokenize(text)[:-1], lambda: (parse_query(text), text))
+            self._remember_text(text, found)
+        return found
 
     def _prepared(self, text: str, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
         read = None if _may_have_steps(text) else read_form(tokens)
@@ -133,17 +141,20 @@ class Preparer:
 
     def _first(self, text: str, tokens: Sequence[Token], parse: Callable[[], tuple[ast.Query, str]]) -> Prepared:
         """Compile a text of no known form, by means of one that differs in constants if there was one."""
-        outline = outline_of(tokens)
-        known = self._outlines.get(outline)
-        if known is None:
-            prepared = self._compiled(*parse())
-            self._outlines[outline] = Outline(prepared.compiled, prepared.names)
-            return prepared
-        return self._filled(known, text, tokens) or self._compiled(*parse(), like=known.first)
+        known = self._outlines.find(text)
+        if known is not None:
+            return self._compiled(*parse(), like=known[0].first)
+        prepared = self._compiled(*parse())
+        self._outlines.add(text, tokens, Outline(prepared.compiled, prepared.names))
+        return prepared
 
-    def _filled(self, known: Outline, text: str, tokens: Sequence[Token]) -> Prepared | None:
-        """Compile a text without parsing it; None: that does not do."""
-        filled = known.filled(text, tokens, self.namespaces)
+    def _filled(self, text: str) -> Prepared | None:
+        """Compile a text without parsing it, by means of one that differs in constants; None: that does not do."""
+        found = self._outlines.find(text)
+        if found is None:
+            return None
+        known, constants = found
+        filled = known.filled(text, constants, self.namespaces, self.channels)
         if filled is None:
             return None
         try:
@@ -151,7 +162,13 @@ class Preparer:
         except QueryError:
             return None  # said of this text
         self._kept += 1
-        return Prepared(replace(compiled, notes=known.first.notes), known.names)
+        if compiled.notes != known.first.notes:
+            compiled = replace(compiled, notes=known.first.notes)
+        return Prepared(compiled, known.names)
+
+    def _remember_text(self, text: str, prepared: Prepared) -> None:
+        self._forget()
+        self._texts[text] = prepared
 
     def _compiled(self, query: ast.Query, text: str, like: CompiledQuery | None = None) -> Prepared:
         compiled = compile_query(

@@ -124,30 +124,31 @@ class _Table:
     def __init__(self) -> None:
         self.places: dict[tuple[Data, ...], int] = {}
         """Entries with their places, in their order."""
-        self._definitions: dict[int | None, _Place] = {}
+        self._definitions: dict[int, _Place] = {}
         """Places of definitions by their keys, which are digests of their texts."""
         self._known: dict[int, tuple[object, _Place]] = {}
         """Values by their identity, with their places; each is held, so no other one has its identity."""
 
-    def put(self, value: object) -> Data:
-        """Return a value as entries have it; one that is not plain is put into the table before."""
-        name = _NAMES.get(type(value))
-        if name is None:
-            return value
+    def put(self, value: Any) -> _Place:
+        """Put a value that is not plain into the table, behind those that it is made of; return its place."""
         known = self._known.get(id(value))
         if known is None:
-            known = self._known[id(value)] = value, self._place(name, value)
+            made = type(value)
+            known = self._known[id(value)] = (
+                value,
+                self._defined(value) if made is Definition else self._new(value, made),
+            )
         return known[1]
 
-    def _place(self, name: str, value: object) -> _Place:
-        key = value.key if isinstance(value, Definition) else None
-        if key in self._definitions:
-            return self._definitions[key]
-        entry = (name, *map(self.put, _PARTS[type(value)](value)))
-        place = (self.places.setdefault(entry, len(self.places)),)
-        if key is not None:
-            self._definitions[key] = place
+    def _defined(self, value: Definition) -> _Place:
+        place = self._definitions.get(value.key)
+        if place is None:
+            place = self._definitions[value.key] = self._new(value, Definition)
         return place
+
+    def _new(self, value: object, made: type) -> _Place:
+        parts = [self.put(part) if type(part) in _NAMES else part for part in _PARTS[made](value)]
+        return (self.places.setdefault((_NAMES[made], *parts), len(self.places)),)
 
 
 class GroupReader:

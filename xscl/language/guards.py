@@ -7,9 +7,10 @@ of a row, which has each column once.  All others may hold for one node and not 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from xscl.base.own_functions import is_own
 from xscl.base.values import to_number
 from xscl.language.column_types import BlockColumns
 from xscl.templates.guards import LENGTH, MOST_ALTERNATIVES, Guard, Literal, facts_variable
@@ -33,7 +34,7 @@ from xscl.xpath.pattern import (
     uses_own,
 )
 
-__all__ = ["Lifted", "lift"]
+__all__ = ["Lifted", "Selection", "guard_of", "lift"]
 
 _MIRRORED_BY_NOT = {"<", "<=", ">", ">="}
 _Alternatives = tuple[frozenset[Literal], ...]
@@ -48,6 +49,30 @@ class Lifted:
     guard: Guard | None = None
     specs: tuple[WitnessSpec, ...] = ()
     """Specs of the facts and numbers that the guard reads."""
+    selection: Selection | None = None
+    """The guard's conditions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The conditions of a block's guard."""
+
+    channel: str
+    root: Step | None
+    """The step to the root element, without conditions; None: the guard is of the document node alone."""
+    of_document: tuple[Condition, ...]
+    of_root: tuple[Condition, ...]
+
+    def mapped(self, change: Callable[[Condition], Condition]) -> Selection:
+        """Return a selection with other conditions."""
+        of_document, of_root = ([change(each) for each in found] for found in (self.of_document, self.of_root))
+        return Selection(self.channel, self.root, conditions(of_document), conditions(of_root))
+
+    @property
+    def text(self) -> str:
+        """Return the definition of the topmost node with all conditions."""
+        top = () if self.root is None else (Step(self.root.axis, self.root.test, self.of_root),)
+        return Definition(self.channel, top, self.of_document).text
 
 
 class _TooMany(Exception):
@@ -87,20 +112,26 @@ def lift(
                 changed[node] = Step(of_column.axis, of_column.test, left)
     if not of_document and not of_root:
         return as_it_is
-    of_document, of_root = _with_own(of_document), _with_own(of_root)
-    asked = _Asked(channel, bare)
+    selection = Selection(channel, bare, conditions(of_document), conditions(of_root))
+    found = guard_of(selection)
+    if found is None:
+        return as_it_is
+    return Lifted(changed, rest_document, *found, selection)
+
+
+def guard_of(selection: Selection) -> tuple[Guard, tuple[WitnessSpec, ...]] | None:
+    """Return the guard of conditions, with the specs that it reads; None: it would have too many alternatives."""
+    text = selection.text
+    asked = _Asked(selection.channel, selection.root, calls_own=is_own(text))
     try:
         found = _product(
-            [*(asked.alternatives(each, on_root=False) for each in of_document)]
-            + [asked.alternatives(each, on_root=True) for each in of_root]
+            [*(asked.alternatives(each, on_root=False) for each in asked.with_own(selection.of_document))]
+            + [asked.alternatives(each, on_root=True) for each in asked.with_own(selection.of_root)]
         )
     except _TooMany:
-        return as_it_is
-    top = () if bare is None else (Step(bare.axis, bare.test, conditions(of_root)),)
-    text = Definition(channel, top, conditions(of_document)).text
-    alternatives = tuple(sorted({tuple(sorted(each)) for each in found}))
-    guard = Guard(text, facts_variable(channel), alternatives)
-    return Lifted(changed, rest_document, guard, tuple(asked.specs.values()))
+        return None
+    alternatives = tuple(sorted([tuple(sorted(each)) for each in found]))
+    return Guard(text, facts_variable(selection.channel), alternatives), tuple(asked.specs.values())
 
 
 def _root(columns: BlockColumns, steps: Sequence[Step | None], live: Iterable[int]) -> int | None:
@@ -135,16 +166,6 @@ def _split(parts: Sequence[Condition]) -> tuple[list[Condition], tuple[Condition
     return compared, tuple(each for each in parts if each not in compared)
 
 
-def _with_own(parts: list[Condition]) -> list[Condition]:
-    """Return conditions with functions of one's own as one condition with all others.
-
-    So such a function is called where all others hold, and costs no document that these leave out.
-    """
-    if len(parts) < 2 or not any(map(uses_own, parts)):
-        return parts
-    return [AllOf(conditions(parts))]
-
-
 def _compares(condition: Condition) -> bool:
     match condition:
         case Comparison() | Compared() | Truth():
@@ -162,10 +183,21 @@ def _compares(condition: Condition) -> bool:
 class _Asked:
     """The facts that a guard asks stage 1 for."""
 
-    def __init__(self, channel: str, root: Step | None) -> None:
+    def __init__(self, channel: str, root: Step | None, *, calls_own: bool) -> None:
+        """Begin; ``calls_own`` is whether a condition may call a function of one's own."""
         self.channel = channel
         self.root = root
+        self.calls_own = calls_own
         self.specs: dict[tuple[int, str | None], WitnessSpec] = {}
+
+    def with_own(self, parts: tuple[Condition, ...]) -> Sequence[Condition]:
+        """Return conditions with functions of one's own as one condition with all others.
+
+        So such a function is called where all others hold, and costs no document that these leave out.
+        """
+        if not self.calls_own or len(parts) < 2 or not any(map(uses_own, parts)):
+            return parts
+        return [AllOf(conditions(parts))]
 
     def alternatives(self, condition: Condition, *, on_root: bool, negated: bool = False) -> _Alternatives:
         """Return the alternatives of a condition, or of its negation.
@@ -174,7 +206,7 @@ class _Asked:
             _TooMany: there are more than a guard may have.
         """
         match condition:
-            case _ if uses_own(condition):
+            case _ if self.calls_own and uses_own(condition):
                 return (frozenset([self._fact(Negation(condition) if negated else condition, on_root=on_root)]),)
             case Negation(part):
                 return self.alternatives(part, on_root=on_root, negated=not negated)

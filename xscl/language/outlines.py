@@ -2,26 +2,37 @@
 
 The constants of a text are replaced by *marks*, and the text with marks is brought to normal form.  Where each mark
 stands in one condition, as it was written, the constants of another text are put in its place, and nothing is parsed.
-The queries that a query about absence is made of are filled in with it.  Any other outline, and any constant that may
-be refused, goes the way of all texts.
+The queries that a query about absence is made of are filled in with it.  Where marks stand in guards alone, all else
+that a text is compiled to is that of the first one.  Any other outline, and any constant that may be refused, goes the
+way of all texts.
+
+Nor are tokens read.  One regular expression cuts constants out of a text, with the pattern that tokens of constants
+have.  The first text of a *skeleton*, which is all that is left, is cut only if each piece is one of its tokens.  Then
+the tokens of any text with the same skeleton are the same but for these constants: the reader of tokens meets the
+same characters in the same order between them.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 from xscl.base.errors import QueryError
 from xscl.base.values import number_text
 from xscl.base.words import is_word
 from xscl.language import ast
 from xscl.language.absence import absence_parts
-from xscl.language.compile import CompiledQuery, FilledPart, FilledQuery
+from xscl.language.compile import CompiledQuery, Filled, FilledQuery, lifted_like
+from xscl.language.facts import ChannelFacts
 from xscl.language.format import format_query, format_string
-from xscl.language.normalize import NormalQuery, TreeNode, normalize
+from xscl.language.guards import Lifted, guard_of
+from xscl.language.normalize import NormalBlock, NormalQuery, TreeNode, normalize
 from xscl.language.parser import parse_query
-from xscl.language.tokens import Token, tokenize
+from xscl.language.tokens import CONSTANT, Token, tokenize
 from xscl.xpath.pattern import (
     AllOf,
     AnyOf,
@@ -38,30 +49,20 @@ from xscl.xpath.pattern import (
     conditions,
 )
 
-__all__ = ["Outline", "outline_of"]
+__all__ = ["Outline", "Outlines"]
 
 _MOST = 2_000
 """Words and signs, and hundreds of characters, of a text that is filled in; longer ones may be refused."""
 _CLAUSES = frozenset(("as", "change", "create", "declare", "drop", "publish", "select", "starting"))
 _OTHERS = frozenset(("bad", "constructor", "next"))
 _BRACKETS = frozenset("[]{}")
+_QUOTES = frozenset("'\"")
+_CONSTANT = re.compile(rf"(?<![\w.'\"-])({CONSTANT})")
+"""A constant that nothing before it may be a part of."""
+_COMMENT = re.compile(r"\(:|--")
 _ORDERS = frozenset(("<", "<=", ">", ">="))
 
 Marks = Mapping[Constant, Constant]
-
-
-def outline_of(tokens: Sequence[Token]) -> tuple[str, ...]:
-    """Return the words of a text without the constants in brackets of blocks."""
-    found: list[str] = []
-    nested, joining = 0, False
-    for kind, value, _, _ in tokens:
-        if kind in _BRACKETS:
-            joining, nested = _within(kind, nested, joining)
-        if kind not in ("string", "number"):
-            found.append(value)
-        else:
-            found.append(kind if nested > 0 and not joining else f"{kind} {value}")
-    return tuple(found)
 
 
 def _within(kind: str, nested: int, joining: bool) -> tuple[bool, int]:
@@ -81,33 +82,64 @@ class _Marked:
     normal: NormalQuery
     places: tuple[tuple[int, int], ...]
     """(block, node) of the conditions with marks."""
-    first: NormalQuery
-    """The normal form of the first text of the outline."""
-    words: tuple[str, ...] = ()
+    first: CompiledQuery
+    """The first text of the outline, compiled."""
+    lifted: tuple[Lifted, ...] | None
+    """Guards of the blocks; None: marks are not in guards alone."""
+    words: tuple[str, ...] = ("",)
     """Text of a part, without the marks in it."""
     order: tuple[int, ...] = ()
     """Numbers of these marks."""
 
-    def filled(self, marks: Marks) -> NormalQuery:
-        """Return the normal form with constants for marks, but for places in its text."""
-        trees: dict[int, list[TreeNode]] = {}
-        for block, node in self.places:
-            nodes = trees.setdefault(block, list(self.normal.blocks[block].nodes))
-            known = nodes[node]
-            found = [_filled(condition, marks) for condition in known.conditions]
-            nodes[node] = TreeNode(known.parent, known.step, known.variable, found, known.spans)
-        blocks = tuple(
-            replace(block, nodes=trees[place]) if place in trees else self.first.blocks[place]
-            for place, block in enumerate(self.normal.blocks)
-        )
-        return replace(self.normal, blocks=blocks)
+    def filled(self, marks: Marks, made: dict[int, Any], told: Sequence[str]) -> FilledQuery:
+        """Return the normal form with constants for marks, but for places in its text.
 
-    def text(self, constants: Sequence[Token]) -> str:
-        """Return the text of a part with constants for marks."""
-        told = [format_string(each.value) if each.kind == "string" else each.value for each in constants]
+        Args:
+            marks: the constants.
+            made: blocks, conditions and guards with these constants, by the identity of those with marks.
+            told: the constants as texts have them.
+        """
+        for place, block in enumerate(self.normal.blocks):
+            if id(block) not in made:
+                marked = [node for at, node in self.places if at == place]
+                filled = partial(_filled_once, marks=marks, made=made)
+                made[id(block)] = _filled_block(block, marked, filled) if marked else self.first.normal.blocks[place]
+        normal = replace(self.normal, blocks=tuple([made[id(block)] for block in self.normal.blocks]))
+        return FilledQuery(normal, self._guards(marks, made), self.text(told))
+
+    def _guards(self, marks: Marks, made: dict[int, Any]) -> tuple[Filled, ...] | None:
+        """Return the guards of the blocks with constants for marks; None: these are not in guards alone."""
+        if self.lifted is None:
+            return None
+        marked = {place for place, _ in self.places}
+        found: list[Filled] = []
+        for place, lifted in enumerate(self.lifted):
+            selection = lifted.selection
+            if place not in marked or selection is None:
+                found.append((lifted.guard, lifted.specs))
+                continue
+            if id(selection) not in made:
+                made[id(selection)] = guard_of(selection.mapped(partial(_filled_once, marks=marks, made=made)))
+            if made[id(selection)] is None:
+                return None
+            found.append(made[id(selection)])
+        return tuple(found)
+
+    def text(self, told: Sequence[str]) -> str:
+        """Return the text of a part with constants, as texts have them, for marks."""
         return "".join(
             word + filled for word, filled in zip(self.words, [*(told[at] for at in self.order), ""], strict=True)
         )
+
+
+def _filled_block(block: NormalBlock, marked: Sequence[int], filled: Callable[[Condition], Condition]) -> NormalBlock:
+    """Return a block whose conditions are filled in at some of its nodes."""
+    nodes = list(block.nodes)
+    for node in marked:
+        known = nodes[node]
+        found = list(map(filled, known.conditions))
+        nodes[node] = TreeNode(known.parent, known.step, known.variable, found, known.spans)
+    return NormalBlock(block.channel, nodes, block.result)
 
 
 @dataclass(slots=True)
@@ -125,54 +157,71 @@ class Outline:
     _parts: list[_Marked] = field(default_factory=list)
     """Queries that a query about absence is made of."""
 
-    def filled(self, text: str, tokens: Sequence[Token], namespaces: Mapping[str, str]) -> FilledQuery | None:
-        """Return the normal form of another text, but for places in it; None: it is to be parsed."""
+    def filled(
+        self,
+        text: str,
+        constants: Sequence[str],
+        namespaces: Mapping[str, str],
+        channels: Mapping[str, ChannelFacts],
+    ) -> FilledQuery | None:
+        """Return the normal form of another text, but for places in it; None: it is to be parsed.
+
+        Args:
+            text: the text.
+            constants: its constants in brackets of blocks, as it has them.
+            namespaces: URIs by prefix.
+            channels: the channels' schemas.
+        """
         if not self.is_made:
             self.is_made = True
-            self._make(text, tokens, namespaces)
-        if self._whole is None or len(tokens) > _MOST or len(text) > 100 * _MOST:
+            self._make(text, namespaces, channels)
+        if self._whole is None or len(text) > 100 * _MOST:
             return None
-        constants = list(_bracketed(tokens))
-        values = tuple(map(_constant, constants))
-        if None in values:
-            return None
-        marks: dict[Constant, Constant] = dict(zip(self.marks, values, strict=True))  # type: ignore[arg-type]
         try:
-            parts = tuple(FilledPart(part.text(constants), part.filled(marks)) for part in self._parts)
-            return FilledQuery(self._whole.filled(marks), parts)
+            values = [_constant(each) for each in constants]
+            marks = dict(zip(self.marks, values, strict=True))
+            made: dict[int, Any] = {}
+            told = [
+                each if value.is_number else format_string(value.value)
+                for each, value in zip(constants, values, strict=True)
+            ]
+            whole = self._whole.filled(marks, made, told)
+            return replace(whole, parts=tuple([part.filled(marks, made, told) for part in self._parts]))
         except _Refused:
             return None
 
-    def _make(self, text: str, tokens: Sequence[Token], namespaces: Mapping[str, str]) -> None:
+    def _make(self, text: str, namespaces: Mapping[str, str], channels: Mapping[str, ChannelFacts]) -> None:
         """Bring the text with marks to normal form, where that can be filled in."""
-        if (
-            self.first.windowed is not None
-            or self.first.stepped
-            or any(kind in _OTHERS or kind == "name" and value.lower() in _CLAUSES for kind, value, _, _ in tokens)
+        if self.first.windowed is not None or self.first.stepped:
+            return
+        *tokens, _ = tokenize(text)
+        if len(tokens) > _MOST or any(
+            kind in _OTHERS or kind == "name" and value.lower() in _CLAUSES for kind, value, _, _ in tokens
         ):
             return
         words: list[str] = []
         marks: list[Constant] = []
-        end, begin = 0, tokens[0].start
+        end = 0
         for token in _bracketed(tokens):
             is_number = token.kind == "number"
             marks.append(Constant(f"{7_000_000_001 + len(marks)}" if is_number else f"qz{len(marks)}zq", is_number))
-            words += [text[end : token.start - begin], str(marks[-1])]
-            end = token.end - begin
+            words += [text[end : token.start], str(marks[-1])]
+            end = token.end
         marked = "".join(words) + text[end:]
         try:
             query = parse_query(marked)
-            whole, seen = _marked(replace(query, negations=()), marked, marks, self.first, namespaces)
+            brought = partial(_marked, text=marked, marks=marks, namespaces=namespaces, channels=channels)
+            whole, seen = brought(replace(query, negations=()), first=self.first)
             parts: list[_Marked] = []
             for part, known in self._queries(query, marked):
-                made, more = _marked(part, marked, marks, known, namespaces)
+                made, more = brought(part, first=known)
                 seen |= more
                 parts.append(_worded(made, format_query(part), marks))
         except (QueryError, _Refused):
             return
         # Notes are made of texts in quotes that are compared as numbers.
         if seen == Counter(marks):
-            self._whole, self._parts, self.marks = whole, parts, tuple(marks)
+            self._whole, self._parts, self.marks = whole, [_shared(part, whole) for part in parts], tuple(marks)
 
     def _queries(self, query: ast.Query, text: str) -> Iterator[tuple[ast.Query, CompiledQuery]]:
         """Yield the queries that a query about absence is made of, with those of the first text."""
@@ -182,8 +231,93 @@ class Outline:
             yield from zip((made.wanted, *made.forbidden), known, strict=True)
 
 
+@dataclass(frozen=True, slots=True)
+class _Skeleton:
+    """Texts that differ in constants alone."""
+
+    inside: tuple[int, ...]
+    """Places of the constants in brackets of blocks."""
+    outside: tuple[int, ...]
+    """Places of all others."""
+    outlines: dict[tuple[str, ...], Outline] = field(default_factory=dict)
+    """Outlines by these others."""
+
+
+class Outlines:
+    """The outlines that were met, by skeletons of texts."""
+
+    def __init__(self) -> None:
+        self._skeletons: dict[tuple[str, ...], _Skeleton] = {}
+
+    def find(self, text: str) -> tuple[Outline, list[str]] | None:
+        """Return the outline of a text and its constants in brackets of blocks; None: it is not known, or has none."""
+        words, constants = _cut(text)
+        found = self._skeletons.get(words)
+        outline = None if found is None else found.outlines.get(tuple([constants[at] for at in found.outside]))
+        if found is None or outline is None:
+            return None
+        return outline, [constants[at] for at in found.inside]
+
+    def add(self, text: str, tokens: Sequence[Token], first: Outline) -> None:
+        """Note the first text of an outline; ``tokens`` are the text's."""
+        words, constants = _cut(text)
+        found = self._skeletons.get(words)
+        if found is None:
+            found = _skeleton(text, words, tokens)
+            if found is None:
+                return
+            self._skeletons[words] = found
+        found.outlines[tuple([constants[at] for at in found.outside])] = first
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._skeletons.clear()
+
+
+def _cut(text: str) -> tuple[tuple[str, ...], list[str]]:
+    """Return the skeleton of a text and its constants."""
+    parts = _CONSTANT.split(text)
+    constants = parts[1::2]
+    return (*parts[::2], "".join([each[0] if each[0] in _QUOTES else "0" for each in constants])), constants
+
+
+def _skeleton(text: str, words: Sequence[str], tokens: Sequence[Token]) -> _Skeleton | None:
+    """Return the skeleton of the first text that has it; None: it has no constants in brackets, or is not told so."""
+    if not tokens or any(map(_COMMENT.search, words)):
+        return None
+    begin = tokens[0].start
+    told = {(each.start - begin, each.end - begin) for each in tokens if each.kind in ("string", "number")}
+    inside = {(each.start - begin, each.end - begin) for each in _bracketed(tokens)}
+    spans = [each.span(1) for each in _CONSTANT.finditer(text)]
+    if not told.issuperset(spans) or inside.isdisjoint(spans):
+        return None
+    places = range(len(spans))
+    return _Skeleton(
+        tuple(at for at in places if spans[at] in inside), tuple(at for at in places if spans[at] not in inside)
+    )
+
+
+def _shared(part: _Marked, whole: _Marked) -> _Marked:
+    """Return a part that has what the whole query has where both are equal, to be filled in once."""
+    blocks = list(part.normal.blocks)
+    for place in {place for place, _ in whole.places if place < len(blocks)}:
+        if blocks[place] == whole.normal.blocks[place]:
+            blocks[place] = whole.normal.blocks[place]
+    lifted = part.lifted
+    if lifted is not None and whole.lifted is not None:
+        known = {each.selection: each.selection for each in whole.lifted}
+        lifted = tuple(replace(each, selection=known.get(each.selection, each.selection)) for each in lifted)
+    return replace(part, normal=replace(part.normal, blocks=tuple(blocks)), lifted=lifted)
+
+
 def _marked(
-    query: ast.Query, text: str, marks: Sequence[Constant], first: CompiledQuery, namespaces: Mapping[str, str]
+    query: ast.Query,
+    *,
+    text: str,
+    marks: Sequence[Constant],
+    first: CompiledQuery,
+    namespaces: Mapping[str, str],
+    channels: Mapping[str, ChannelFacts],
 ) -> tuple[_Marked, Counter[Constant]]:
     """Return the normal form of a query with marks, and how often it has each of them."""
     normal = normalize(query, text, namespaces)
@@ -193,7 +327,7 @@ def _marked(
             found = [each for condition in tree.conditions for each in _constants(condition, marks)]
             seen.update(found)
             places += [(at, node)] * bool(found)
-    return _Marked(normal, tuple(places), first.normal), seen
+    return _Marked(normal, tuple(places), first, lifted_like(normal, channels, first)), seen
 
 
 def _worded(part: _Marked, text: str, marks: Sequence[Constant]) -> _Marked:
@@ -227,11 +361,19 @@ def _bracketed(tokens: Sequence[Token]) -> Iterator[Token]:
             yield token
 
 
-def _constant(token: Token) -> Constant | None:
-    if token.kind == "string":
-        return Constant(token.value, is_number=False)
-    number = number_text(token.value)
-    return None if number is None else Constant(number, is_number=True)
+def _constant(text: str) -> Constant:
+    """Return the constant that a text has.
+
+    Raises:
+        _Refused: it is no number after all.
+    """
+    quote = text[0]
+    if quote in _QUOTES:
+        return Constant(text[1:-1].replace(quote * 2, quote), is_number=False)
+    number = number_text(text)
+    if number is None:
+        raise _Refused
+    return Constant(number, is_number=True)
 
 
 def _constants(condition: Condition, marks: Sequence[Constant]) -> list[Constant]:
@@ -247,6 +389,14 @@ def _constants(condition: Condition, marks: Sequence[Constant]) -> list[Constant
             found.extend([comparison.right] * 2)
 
     _mapped(condition, note, compared)
+    return found
+
+
+def _filled_once(condition: Condition, marks: Marks, made: dict[int, Any]) -> Condition:
+    """Return a condition with constants for marks, made once for all that have this very one."""
+    found: Condition | None = made.get(id(condition))
+    if found is None:
+        found = made[id(condition)] = _filled(condition, marks)
     return found
 
 

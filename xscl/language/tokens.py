@@ -14,17 +14,20 @@ from typing import NamedTuple
 
 from xscl.base.errors import Span
 
-__all__ = ["UNCLOSED", "Token", "next_statement", "statement_tokens", "tokenize"]
+__all__ = ["CONSTANT", "UNCLOSED", "Token", "next_statement", "statement_tokens", "tokenize"]
 
+_NUMBER, _STRING = r"[0-9]+(?:\.[0-9]+)?", r"""'(?:[^'\n]|'')*'|"(?:[^"\n]|"")*\""""
+CONSTANT = f"{_NUMBER}|{_STRING}"
+"""Pattern of the tokens that are constants."""
 _TOKEN = re.compile(
-    r"""
+    rf"""
     \s*
     (?:
         (?P<name>[^\W\d]\w*(?:(?:\.|-+)\w+)*'*)
       | (?P<comment>\(:|(?<!\S)--)
-      | (?P<op>->|//|::|\.\.|!=|<=|>=|[-/\[\](){},;=<>@*:+.])
-      | (?P<number>[0-9]+(?:\.[0-9]+)?)
-      | (?P<string>'(?:[^'\n]|'')*'|"(?:[^"\n]|"")*")
+      | (?P<op>->|//|::|\.\.|!=|<=|>=|[-/\[\](){{}},;=<>@*:+.])
+      | (?P<number>{_NUMBER})
+      | (?P<string>{_STRING})
       | (?P<end>\Z)
       | (?P<bad>['"][^\n]*|.)
     )

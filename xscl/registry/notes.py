@@ -182,9 +182,12 @@ def gone_notes(compiled: CompiledQuery, facts: Mapping[str, ChannelFacts], held:
 
 
 def contradiction_notes(
-    statement: RawStatement, compiled: CompiledQuery, declared: Mapping[str, str], facts: Mapping[str, ChannelFacts]
+    said: Callable[[], RawStatement],
+    compiled: CompiledQuery,
+    declared: Mapping[str, str],
+    facts: Mapping[str, ChannelFacts],
 ) -> tuple[str, ...]:
-    """Note comparisons of a query that contradict each other, so that it finds nothing.
+    """Note comparisons of a query that contradict each other, so that it finds nothing; ``said`` gives its statement.
 
     Raises:
         QueryError: ``XSCL_NEVER_HOLDS``: one comparison alone can never hold.
@@ -192,6 +195,7 @@ def contradiction_notes(
     if impossible(compiled.normal, facts) is None:
         return ()
     # Told of this text, not of the first one of its form.
+    statement = said()
     normal = normalize(replace(statement.created().query, select=None), statement.text, declared)
     found = impossible(normal, facts)
     if found is None:

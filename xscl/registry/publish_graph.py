@@ -6,11 +6,13 @@ The live queries make a graph of channels: an edge from each channel that a quer
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
+from xscl.catalog.prepared import prepared
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import GROUPS, HOME, INTAKE_FILES, IS_PUBLISHING, NEVER, QUERIES
 from xscl.registry.query_list import reads
@@ -23,8 +25,12 @@ _LOOK_UPS = 50
 
 def is_published(connection: Connection, channel: str) -> bool:
     """Whether some query publishes to a channel, or will for events that wait to be processed."""
-    statement = sa.select(QUERIES.c.query).where(is_feeding(channel))
-    return connection.execute(statement.limit(1)).first() is not None
+    return connection.execute(*_feeding(channel)).first() is not None
+
+
+@prepared
+def _feeding(channel: str) -> sa.Select[Any]:
+    return sa.select(QUERIES.c.query).where(is_feeding(channel)).limit(1)
 
 
 def is_feeding(channel: str) -> sa.ColumnElement[bool]:

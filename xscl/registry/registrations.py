@@ -112,12 +112,14 @@ class Registrations:
         require_characters(text)
         refuse_reserved([name])
         prepared = self._preparer("{}").known(text)
-        if prepared is not None and id(prepared.compiled) in self._advice:
+        if prepared is not None and not any(map(is_sub_query, (*prepared.compiled.read, prepared.publish or ""))):
             # The text is one query without a name, as it is kept.
-            notes = self._advice[id(prepared.compiled)][1]
-            return self._take(lambda: one_query(text, None)[0], text, name, "{}", prepared, notes)
-        statement, name, namespaces = one_query(text, name)
-        return self._add(statement, name, namespaces)
+            def statement() -> RawStatement:
+                return one_query(text, None)[0]
+
+            return self._take(statement, text, name, "{}", prepared, self._notes(statement, prepared.compiled, "{}"))
+        found, name, namespaces = one_query(text, name)
+        return self._add(found, name, namespaces)
 
     def statement(self, statement: RawStatement, namespaces: dict[str, str], *, checked: bool) -> QueryOutcome:
         """Take one statement of a script; DECLARE changes ``namespaces``.
@@ -260,7 +262,16 @@ class Registrations:
             QueryError: it is no sound query, or can never hold.
         """
         text, prepared = _prepared(statement, self._preparer(namespaces))
-        compiled = prepared.compiled
+        return text, prepared, self._notes(lambda: statement, prepared.compiled, namespaces)
+
+    def _notes(
+        self, statement: Callable[[], RawStatement], compiled: CompiledQuery, namespaces: str
+    ) -> tuple[str, ...]:
+        """Return notes on a query; the rest is as of ``_take``.
+
+        Raises:
+            QueryError: it can never hold.
+        """
         known = self._advice.get(id(compiled))
         if known is None:
             declared = json.loads(namespaces)
@@ -269,7 +280,7 @@ class Registrations:
             known = compiled, (*contradictions, *compiled.notes, *names)
             if not contradictions:
                 self._advice[id(compiled)] = known
-        return text, prepared, known[1]
+        return known[1]
 
     def _preparer(self, namespaces: str) -> Preparer:
         if namespaces not in self._preparers:

@@ -7,11 +7,13 @@ would go on telling of what holds no longer, so it is refused, whichever of the 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
+from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import IS_LISTED, IS_RETRACTING, NOTHING_FORBIDDEN, OF_STEPS, OF_WINDOWS, PARTS, QUERIES
 from xscl.registry.publish_graph import is_feeding
 from xscl.registry.query_list import reads
@@ -48,14 +50,10 @@ class Retracting:
         """Return the first of some channels that has such documents, and a query that removes them."""
         for channel in channels:
             if channel not in self._known:
-                self._known[channel] = self._publisher(channel)
+                self._known[channel] = self._connection.scalar(*_publishers(channel))
             if (name := self._known[channel]) is not None:
                 return channel, name
         return None
-
-    def _publisher(self, channel: str) -> str | None:
-        joined = sa.select(QUERIES.c.qid).join(PARTS, sa.and_(PARTS.c.gid == QUERIES.c.gid, PARTS.c.number == 0))
-        return self._connection.scalar(joined.where(is_feeding(channel), _CORRECTS).limit(1))
 
     def refuse_readers(self, target: str) -> None:
         """Refuse to remove documents of a channel that a query reads which keeps its matches.
@@ -73,6 +71,13 @@ class Retracting:
                 hint=f"publish to another channel, drop {name} and give it ON CHANGE RETRACT, or ask for final answers "
                 "(CONSISTENCY STRONG)",
             )
+
+
+@prepared
+def _publishers(channel: str) -> sa.Select[Any]:
+    """Select a query that publishes to a channel and takes matches back."""
+    joined = sa.select(QUERIES.c.qid).join(PARTS, sa.and_(PARTS.c.gid == QUERIES.c.gid, PARTS.c.number == 0))
+    return joined.where(is_feeding(channel), _CORRECTS).limit(1)
 
 
 def keeps_retracted(channel: str, publisher: str) -> CatalogError:

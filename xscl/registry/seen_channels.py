@@ -205,7 +205,7 @@ class SeenChannels:
             return True
         channel = self._channel_of(name)
         if channel not in self._settled:
-            info = read_channels(self.connection).get(channel)
+            info = self._known().get(channel)
             if info is not None and (info.lateness, info.heartbeat, info.wall) != (None, None, None):
                 self._settled.add(channel)
         return channel in self._settled or self.is_fed(channel)

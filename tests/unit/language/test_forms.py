@@ -308,6 +308,26 @@ def test_texts_that_differ_in_constants_are_not_parsed(text: str, kind: str | No
         assert both.preparer.filled >= 2
 
 
+def test_constants_are_told_from_what_only_looks_like_them() -> None:
+    both = Both()
+    rest = "[./b->x] JOIN {{x = y, 1 h}} T//r[./n > {1}][./b->y]"
+    alike = [
+        "[./k = '{0}']",
+        "[./k = '-- {0}'][./l = '{0} :)']",
+        "[./k->u'][./l = '{0}']",
+        "[./k->u''][./l = '''{0}''']",
+        '[./k = 1{0}.{0}][./l = {0}1 or ./l = "{0}"]',
+    ]
+    others = ["[./k-{0} = '{0}']", "[./k{0} = '1']", "[./k = '{0}' (: it's :)]", "[./k = '(: {0}'] (: '1' :)"]
+    for bracket in (*alike, *others):
+        before = both.preparer.filled
+        for number in range(1, 5):
+            both.check(f"S//r{bracket}{rest}".format(number, 9 - number))
+        # Names with other digits are other texts, and so are those with comments.
+        assert both.preparer.filled - before == (3 if bracket in alike else 0), bracket
+    assert both.refused == 0
+
+
 # -- refusals ------------------------------------------------------------------------------------------------------
 
 
