@@ -10,8 +10,9 @@ import re
 from dataclasses import replace
 from html.entities import name2codepoint
 
+from xscl.base.document_limits import DEFAULT_LIMITS, Limits
 from xscl.base.errors import MalformedDocumentError, SourceError
-from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, parse_xml
+from xscl.base.safe_xml import parse_xml
 from xscl.ingest.broken_feed import looks_like_feed, read_broken_feed
 from xscl.ingest.feed import is_feed, read_tree
 from xscl.ingest.json_feed import looks_like_json_feed, read_json_feed

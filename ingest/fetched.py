@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from email.message import Message
 
+from xscl.base.document_limits import DEFAULT_LIMITS, Limits
 from xscl.base.encodings import character_encoding
 from xscl.base.errors import MalformedDocumentError, SourceError, XsclError
-from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, in_fresh_dictionary, parse_xml
+from xscl.base.safe_xml import in_fresh_dictionary, parse_xml
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.markup import absolute_url, is_web, parse_html
 from xscl.ingest.poll_hints import NO_HINTS, Hints, read_hints

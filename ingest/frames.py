@@ -13,8 +13,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
+from xscl.base.document_limits import Limits
 from xscl.base.errors import SourceError, XsclError
-from xscl.base.safe_xml import Limits, in_fresh_dictionary, parse_xml, serialize
+from xscl.base.safe_xml import in_fresh_dictionary, parse_xml, serialize
 from xscl.base.types import Event, to_micros
 from xscl.ingest.feed import entry_item
 from xscl.ingest.identity import EMPTY, identify

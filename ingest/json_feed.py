@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterator, Mapping
 from xml.sax.saxutils import escape
 
+from xscl.base.document_limits import Limits
 from xscl.base.errors import DocumentLimitError, SourceError
-from xscl.base.safe_xml import Limits
 from xscl.base.values import digest_text
 from xscl.ingest.dates import parse_date
 from xscl.ingest.feed import check_entries, check_entry_size

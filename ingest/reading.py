@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xscl.base.document_limits import DEFAULT_LIMITS, Limits
 from xscl.base.errors import SourceError, XsclError
 from xscl.base.namespaces import DEFAULT_NAMESPACES
-from xscl.base.safe_xml import DEFAULT_LIMITS, Limits
 from xscl.ingest.paths import SplitPath, ValuePath, split_path, value_path
 from xscl.ingest.records import RowOptions
 from xscl.ingest.row_format import FORMATS, Format

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Literal, get_args
 
+from xscl.base.document_limits import DEFAULT_LIMITS
 from xscl.base.errors import SourceError
-from xscl.base.safe_xml import DEFAULT_LIMITS
 from xscl.base.types import is_name
 from xscl.ingest.event_file import read_row_line
 

@@ -19,8 +19,8 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 
+from xscl.base.document_limits import Limits
 from xscl.base.errors import SourceError
-from xscl.base.safe_xml import Limits
 from xscl.base.types import now_micros
 from xscl.base.version import VERSION
 from xscl.ingest.addresses import normal_url, private_allowed

@@ -16,9 +16,9 @@ from itertools import chain
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
+from xscl.base.document_limits import Limits
 from xscl.base.encodings import encoding_of
 from xscl.base.errors import DocumentLimitError, MalformedDocumentError, SourceError, XsclError
-from xscl.base.safe_xml import Limits
 from xscl.ingest.paths import SplitPath
 
 __all__ = ["SplitRecord", "split_records"]

@@ -7,7 +7,7 @@ import importlib
 import re
 from pathlib import Path
 
-from xscl.base.safe_xml import DEFAULT_LIMITS
+from xscl.base.document_limits import DEFAULT_LIMITS
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "docs" / "reference" / "limits.md").read_text(encoding="utf-8")
@@ -58,6 +58,6 @@ def test_every_limit_is_listed() -> None:
         "max_nodes": "xscl.base.settings.DEFAULT_MAX_NODES",
     }
     for field in dataclasses.fields(DEFAULT_LIMITS):
-        assert of_settings.get(field.name, f"xscl.base.safe_xml.DEFAULT_LIMITS.{field.name}") in listed
+        assert of_settings.get(field.name, f"xscl.base.document_limits.DEFAULT_LIMITS.{field.name}") in listed
     assert found - listed - SIZES.keys() == set()
     assert SIZES.keys() - found == set()

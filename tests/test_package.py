@@ -79,6 +79,7 @@ ALLOWED = {
         "xscl.service.sql_api",
     },
     "lxml": {
+        "xscl.base.document_limits",
         "xscl.base.safe_xml",
         "xscl.base.xml_runs",
         "xscl.language.selection",

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from xscl.base.document_limits import DEFAULT_LIMITS, Limits
 from xscl.base.errors import DocumentLimitError
-from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, parse_stored, parse_xml, serialize
+from xscl.base.safe_xml import parse_stored, parse_xml, serialize
 from xscl.base.types import Event
 from xscl.intake.intake import Intake
 from xscl.store.home import init_home

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from xscl.base.versioned_files import load_version
 from xscl.catalog.channels import read_channels
 from xscl.catalog.queries import read_queries
-from xscl.planning.planner import Plan, Planner
+from xscl.planning.planned import Plan
+from xscl.planning.planner import Planner
 from xscl.registry.channels import add_channel, set_channel
 from xscl.registry.registry import Registry
 from xscl.store.home import Home, init_home

@@ -28,7 +28,7 @@ from xscl.catalog.memberships import member_names
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import BATCHES, EVENT_IDS, GUARDS, INTAKE_FILES, METADATA
 from xscl.ingest.channel_columns import ChannelColumn, decoded
-from xscl.planning.planner import row_shapes
+from xscl.planning.planned import row_shapes
 from xscl.store.event_spans import Events, groups_with
 from xscl.store.join_state import held_state
 from xscl.store.parquet import read_columns

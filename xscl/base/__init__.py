@@ -5,6 +5,7 @@
 * ``atomic_files``: Files for others, which appear under their names when they are whole
 * ``collecting``: Python's collector of cycles, put off while thousands of objects without cycles are made
 * ``docids``: Places in the intake order, and the document numbers that stand for them
+* ``document_limits``: Limits of documents, and the checks of markup and trees by them
 * ``durations``: Durations of windows: ``7 days``, ``90s``, ``'PT5M'``, a bare number of seconds
 * ``encodings``: The character encodings that documents, feeds and answers of strangers may name
 * ``errors``: Every error xscl raises, in one tree

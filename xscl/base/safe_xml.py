@@ -15,29 +15,30 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextvars import copy_context
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ParamSpec, TypeVar
 
 from lxml import etree
 
+from xscl.base.document_limits import (
+    DEFAULT_LIMITS,
+    Limits,
+    check_nodes,
+    check_tree,
+    may_be_over,
+    may_have_long_text,
+    over_limit,
+)
 from xscl.base.encodings import utf8_document
 from xscl.base.errors import DocumentLimitError, MalformedDocumentError
-from xscl.base.settings import DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES
 from xscl.base.shown import shortened
 from xscl.base.xml_bounds import (
     has_few_names,
-    longest_tag,
-    may_have_long_namespace,
-    most_values,
     without_sections,
 )
 
 __all__ = [
-    "DEFAULT_LIMITS",
-    "Limits",
     "in_fresh_dictionary",
     "parse_faultless",
     "parse_stored",
@@ -49,38 +50,6 @@ __all__ = [
 P = ParamSpec("P")
 T = TypeVar("T")
 
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of one document, all inclusive.
-
-    Whatever is set here, libxml2 takes no more than 256 levels, 10,000,000 bytes of one text or value and 50,000 of one
-    name, and lets entities make a document at most five times as long (or 1,000,000 bytes).
-    """
-
-    max_bytes: int = DEFAULT_MAX_BYTES
-    max_depth: int = 200
-    """Levels of elements; fewer than libxml2's, so that what a query makes of the document can be parsed again."""
-    max_nodes: int = DEFAULT_MAX_NODES
-    """Elements, attributes, namespace declarations, comments and processing instructions; a tree takes up to
-    some 400 bytes for each, with the texts beside it."""
-    max_attributes: int = 1_000
-    """Attributes and namespace declarations of one element: lxml's time to read them grows with their square."""
-    max_text: int = 1024 * 1024
-    """Characters of one text, attribute value, comment or processing instruction in the root element; written out, a
-    character may take six bytes, and libxml2 would not take back what has more than its 10,000,000."""
-    max_names: int = 10_000
-    """Distinct names of elements, attributes and processing instructions."""
-    max_namespace: int = 500
-    """Characters of one namespace: each name in it is read with all of them."""
-    max_namespaces: int = 200
-    """Distinct declarations of namespaces: the time to look one up grows with their number."""
-    max_declaring_bytes: int = 1024 * 1024
-    """Bytes of a document with declarations of its own (``<!DOCTYPE a [...]>``), because its entities may make it five
-    times as long before anything of it can be counted."""
-
-
-DEFAULT_LIMITS = Limits()
 
 _OPTIONS: dict[str, Any] = {
     # The encoding is settled before, so libxml2 never picks one in which "<" is another byte.
@@ -99,27 +68,8 @@ _OPTIONS: dict[str, Any] = {
     "strip_cdata": True,
     "recover": False,
 }
-_WIDER = etree.XPath("boolean(//*[count(@*) > $than])")
-_LONGER = etree.XPath(
-    " or ".join(
-        f"boolean(/descendant::{node}[string-length() > $than])"
-        for node in ("text()", "*/@*", "comment()", "processing-instruction()")
-    )
-)
-
 _POSITION = re.compile(r",? line \d+, column \d+\s*$")
 _UTF8_BOM = b"\xef\xbb\xbf"
-_MARKUP = re.compile(
-    rb"""<(?:
-        (?P<comment>!--.*?(?:-->|\Z))
-        | !\[CDATA\[.*?(?:\]\]>|\Z)
-        | (?P<pi>\?.*?(?:\?>|\Z))
-        | !DOCTYPE(?>[^>"']+|"[^"]*(?:"|\Z)|'[^']*(?:'|\Z))*
-        | (?P<tag>[^\s/>!?<](?>[^<>"']+|"[^"<]*"|'[^'<]*')*)
-    )""",
-    re.DOTALL | re.VERBOSE,
-)
-_VALUE = re.compile(rb""""[^"]*"|'[^']*'""")
 _DECLARES = re.compile(
     rb"""\s*(?>(?:<\?.*?\?>|<!--.*?-->)\s*)*<!DOCTYPE(?>[^\[>"']+|"[^"]*"|'[^']*')*\[""",
     re.DOTALL,
@@ -186,10 +136,10 @@ def parse_xml(content: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> etree
     """
     if len(content) > limits.max_bytes:
         unit = "bytes" if isinstance(content, bytes) else "characters"
-        raise _over(None, len(content), unit, limits.max_bytes, "max_bytes")
+        raise over_limit(None, len(content), unit, limits.max_bytes, "max_bytes")
     data = utf8_document(content)
     if isinstance(content, str) and len(data) > limits.max_bytes:
-        raise _over(None, len(data), "bytes", limits.max_bytes, "max_bytes")
+        raise over_limit(None, len(data), "bytes", limits.max_bytes, "max_bytes")
     try:
         return _parsed(data, limits)
     except etree.XMLSyntaxError as error:
@@ -203,18 +153,18 @@ def _parsed(data: bytes, limits: Limits) -> etree._Element:
     if declaring and _DECLARES.match(data.removeprefix(_UTF8_BOM)):
         if len(data) > limits.max_declaring_bytes:
             what = "bytes, and declarations of its own"
-            raise _over(None, len(data), what, limits.max_declaring_bytes, "max_declaring_bytes")
+            raise over_limit(None, len(data), what, limits.max_declaring_bytes, "max_declaring_bytes")
     elif tags + values > limits.max_nodes:
-        _check_nodes(data, limits)
+        check_nodes(data, limits)
     root: etree._Element = etree.fromstring(data, _local.parser)
     if (
         declaring
         or tags + values > limits.max_nodes
         or (tags + values > limits.max_names and not has_few_names(markup, limits.max_names))
-        or (len(data) > limits.max_text and _may_have_long_text(markup, root, limits.max_text))
-        or _may_be_over(markup, root, limits)
+        or (len(data) > limits.max_text and may_have_long_text(markup, root, limits.max_text))
+        or may_be_over(markup, root, limits)
     ):
-        _count(_events_of(root), limits)
+        check_tree(root, limits)
     if declaring:
         for entity in root.iter(etree.Entity):
             name = shortened(str(entity.text))
@@ -223,127 +173,6 @@ def _parsed(data: bytes, limits: Limits) -> etree._Element:
                 f"line {entity.sourceline}: {name} is not declared in the document; external entities are not read",
             )
     return root
-
-
-def _may_have_long_text(markup: bytes, root: etree._Element, most: int) -> bool:
-    """Whether a text, value, comment or instruction of a document may have more characters than these."""
-    return longest_tag(markup) > most and bool(_LONGER(root, than=most))
-
-
-def _may_be_over(markup: bytes, root: etree._Element, limits: Limits) -> bool:
-    """Whether a document of few nodes and short texts may nest too deeply, or have an element with too much in it."""
-    # Each level has two tags, but for the lowest, which may have one.
-    if markup.count(b"<") > 2 * limits.max_depth and _below(limits.max_depth)(root):
-        return True
-    declared = markup.count(b"xmlns")
-    if declared > limits.max_namespaces or (declared and may_have_long_namespace(markup, limits.max_namespace)):
-        return True
-    if markup.count(b"=") <= limits.max_attributes or most_values(markup) <= limits.max_attributes:
-        return False
-    # XPath sees no declarations of namespaces as attributes; all of the document's may be in one element.
-    return bool(_WIDER(root, than=limits.max_attributes - declared))
-
-
-def _check_nodes(data: bytes, limits: Limits) -> None:
-    """Count the nodes that the markup of a document without declarations makes, before memory is taken for them.
-
-    Raises:
-        DocumentLimitError: there are more than ``max_nodes``.
-    """
-    nodes = 0
-    for found in _MARKUP.finditer(data):
-        kind, tag = found.lastgroup, found["tag"]
-        if kind is None:
-            continue  # text between "<![CDATA[" and "]]>", or a document type
-        nodes += 1
-        if tag and b"=" in tag:
-            nodes += len(_VALUE.findall(tag))
-        if nodes > limits.max_nodes:
-            line = data.count(b"\n", 0, found.start()) + 1
-            raise _over(line, nodes, "elements, attributes and other nodes", limits.max_nodes, "max_nodes")
-
-
-def _events_of(root: etree._Element) -> Iterator[tuple[str, Any]]:
-    """List the nodes of a tree, comments and instructions last: among elements, lxml takes quadratic time for them."""
-    yield from etree.iterwalk(root, events=("start", "end", "start-ns"))
-    yield from (("comment", node) for node in root.iter(etree.Comment))
-    yield from (("pi", node) for node in root.iter(etree.ProcessingInstruction))
-    yield "end", root
-
-
-def _count(events: Iterable[tuple[str, Any]], limits: Limits) -> None:
-    """Count the nodes of a document in its order.
-
-    Raises:
-        DocumentLimitError: over a limit, at the first node that is.
-    """
-    nodes = depth = 0
-    spaces: list[str] = []
-    names: set[str] = set()
-    declared: set[tuple[str, str]] = set()
-    before: tuple[str, Any] | None = None
-    for event, node in events:
-        if event == "start-ns":  # comes before its element
-            spaces.append(node[1])
-            declared.add(node)
-            continue
-        line = node.sourceline
-        if before is not None:
-            # The text between two events is complete with the second one.
-            text = before[1].text if before[0] == "start" else before[1].tail
-            _check_text(line, text, limits)
-        before = event, node
-        if event == "end":
-            depth -= 1
-            continue
-        nodes += 1
-        if event == "start":
-            depth += 1
-            if depth > limits.max_depth:
-                raise _over(line, depth, "levels of elements", limits.max_depth, "max_depth")
-            attributes = len(spaces) + len(node.attrib)
-            nodes += attributes
-            if attributes > limits.max_attributes:
-                what = "attributes of one element"
-                raise _over(line, attributes, what, limits.max_attributes, "max_attributes")
-            names.add(node.tag)
-            if attributes:
-                names.update(node.keys())
-                for value in node.values():
-                    _check_text(line, value, limits)
-            if spaces:
-                longest = max(map(len, spaces))
-                if longest > limits.max_namespace:
-                    raise _over(line, longest, "characters in one namespace", limits.max_namespace, "max_namespace")
-                if len(declared) > limits.max_namespaces:
-                    what = "declarations of namespaces"
-                    raise _over(line, len(declared), what, limits.max_namespaces, "max_namespaces")
-                spaces.clear()
-        else:
-            _check_text(line, node.text, limits)
-            if event == "pi":
-                names.add(node.target)
-        if len(names) > limits.max_names:
-            raise _over(line, len(names), "distinct names", limits.max_names, "max_names")
-        if nodes > limits.max_nodes:
-            raise _over(line, nodes, "elements, attributes and other nodes", limits.max_nodes, "max_nodes")
-
-
-def _check_text(line: int | None, text: str | None, limits: Limits) -> None:
-    if text is not None and len(text) > limits.max_text:
-        raise _over(line, len(text), "characters in one text or value", limits.max_text, "max_text")
-
-
-def _over(line: int | None, found: int, what: str, allowed: int, name: str) -> DocumentLimitError:
-    """Make a refusal; ``found`` is what was counted up to the line."""
-    place = "the document has" if line is None else f"line {line}:"
-    return DocumentLimitError("XSCL_DOCUMENT_LIMIT", f"{place} {found:,} {what}; the limit {name} is {allowed:,}")
-
-
-@lru_cache(maxsize=8)
-def _below(depth: int) -> etree.XPath:
-    """Whether a document has elements below a depth."""
-    return etree.XPath(f"boolean({'/*' * (depth + 1)})")
 
 
 def _refusal(error: etree.XMLSyntaxError) -> MalformedDocumentError | DocumentLimitError:

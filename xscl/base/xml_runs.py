@@ -16,7 +16,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from lxml import etree
 
-from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, parse_faultless, parse_stored
+from xscl.base.document_limits import DEFAULT_LIMITS, Limits
+from xscl.base.safe_xml import parse_faultless, parse_stored
 from xscl.base.xml_bounds import may_have_long_namespace
 
 __all__ = ["CanonicalDocument", "canonical_documents", "parsed_again"]

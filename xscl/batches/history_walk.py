@@ -24,7 +24,7 @@ from xscl.catalog.event_counts import channel_counts, nth_event
 from xscl.catalog.events import files_between
 from xscl.catalog.retained_from import held_times
 from xscl.catalog.tables import CHANNELS, INTAKE_FILES, LATE
-from xscl.planning.planner import Plan
+from xscl.planning.planned import Plan
 from xscl.store.home import Home
 from xscl.store.join_state import HeldState
 from xscl.store.state_files import Kind, open_links, write_run

@@ -16,7 +16,7 @@ from xscl.xpath.row_witness import RowMatcher
 from xscl.xpath.spec_files import load_automaton
 
 if TYPE_CHECKING:
-    from xscl.planning.planner import Plan
+    from xscl.planning.planned import Plan
 
 __all__ = ["Kernels", "QueryFiles", "kernels_of", "loaded_kernels"]
 

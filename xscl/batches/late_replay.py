@@ -23,7 +23,8 @@ from xscl.batches.quotas import BindingCount
 from xscl.batches.walking import Level
 from xscl.catalog.events import files_between
 from xscl.catalog.retained_from import keep_times
-from xscl.planning.planner import Plan, Planner
+from xscl.planning.planned import Plan
+from xscl.planning.planner import Planner
 from xscl.planning.subscribers import Chosen, group_texts
 from xscl.store.event_files import events_of
 from xscl.templates.bounds import UNBOUNDED

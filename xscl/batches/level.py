@@ -44,7 +44,7 @@ from xscl.batches.tasks import (
 )
 from xscl.batches.walking import Asked, Level, column_witnesses, count_documents, cut, documents_of, walked_parts
 from xscl.batches.witness_facts import binding_rows, refusal_rows
-from xscl.planning.planner import Plan
+from xscl.planning.planned import Plan
 from xscl.spark.places import OnSpark, slots_of
 from xscl.spark.start_cost import start_seconds
 from xscl.store.home import Home

@@ -27,7 +27,7 @@ from xscl.catalog.quotas import Quotas, read_quotas
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import NEVER, QUERIES, in_parts
 from xscl.language.facts import is_sub_query
-from xscl.planning.planner import PlannedGroup, Value
+from xscl.planning.planned import PlannedGroup, Value
 from xscl.registry.query_list import reads
 from xscl.store.results import NO_DOC, Combinations, Results
 

@@ -32,7 +32,8 @@ from xscl.catalog.queries import Feed, query_info, read_feeds
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.retained_from import held_times, keep_times
 from xscl.catalog.tables import BATCHES, FLUSHES, IS_DROPPED, IS_WAITING, LATE, QUERIES
-from xscl.planning.planner import Plan, Planner
+from xscl.planning.planned import Plan
+from xscl.planning.planner import Planner
 from xscl.store.event_retention import Reaches
 from xscl.store.home import Home
 from xscl.store.join_state import HeldState, files_of_kind, held_state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xscl.planning.planner import Plan
+from xscl.planning.planned import Plan
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
 from xscl.templates.columns import Int64s

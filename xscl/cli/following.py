@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from xscl.base.atomic_files import written_whole
+from xscl.base.document_limits import Limits
 from xscl.base.errors import EngineError
-from xscl.base.safe_xml import Limits
 from xscl.base.system_errors import PASSES
 from xscl.base.values import digest_text
 from xscl.cli.client import Client

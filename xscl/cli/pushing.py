@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
+from xscl.base.document_limits import DEFAULT_LIMITS, Limits
 from xscl.base.errors import DocumentError, SourceError, XsclError
-from xscl.base.safe_xml import DEFAULT_LIMITS, Limits
 from xscl.base.types import Event, format_time, is_name, to_micros
 from xscl.catalog.records import ChannelInfo
 from xscl.cli.client import Client, quoted

@@ -51,7 +51,7 @@ class WitnessReading:
 
     def reading(self, channel: str | None) -> Reading:
         """Make the record of all options."""
-        from xscl.base.safe_xml import Limits
+        from xscl.base.document_limits import Limits
         from xscl.ingest.reading import Reading
 
         given = {field.name: getattr(self, field.name) for field in fields(self)}

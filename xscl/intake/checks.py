@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
+from xscl.base.document_limits import DEFAULT_LIMITS, Limits
 from xscl.base.errors import DocumentError, DocumentLimitError, XsclError
 from xscl.base.pickled import by_fields
-from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, parse_stored
+from xscl.base.safe_xml import parse_stored
 from xscl.base.types import MAX_NAME, Event, format_time, is_name, to_micros
 from xscl.base.values import digest_text
 from xscl.catalog.home_channels import whose_rows

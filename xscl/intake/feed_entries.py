@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from xscl.base.document_limits import Limits
 from xscl.base.errors import XsclError
 from xscl.base.pickled import by_fields
-from xscl.base.safe_xml import Limits, in_fresh_dictionary
+from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.catalog.events import find_feed_digests
 from xscl.catalog.memberships import resolve_stream
 from xscl.ingest.expand import EntryDocuments, entry_documents, entry_events

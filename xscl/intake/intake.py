@@ -13,8 +13,9 @@ from itertools import groupby, islice
 from sqlalchemy.engine import Connection
 
 from xscl.base.collecting import collecting_later
+from xscl.base.document_limits import DEFAULT_LIMITS, Limits
 from xscl.base.errors import XsclError
-from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, in_fresh_dictionary
+from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.system_errors import FAULTS, named_file_faults
 from xscl.base.types import Event, now_micros
 from xscl.catalog.intake_order import add_flush, take_places

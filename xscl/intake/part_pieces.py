@@ -15,8 +15,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from xscl.base.collecting import collecting_later
+from xscl.base.document_limits import Limits
 from xscl.base.errors import SourceError, XsclError
-from xscl.base.safe_xml import Limits, in_fresh_dictionary
+from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.types import Event
 from xscl.catalog.records import ChannelInfo
 from xscl.ingest.file_parts import FilePart, read_part

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from xscl.base.document_limits import Limits
 from xscl.base.errors import DocumentError, SourceError, XsclError
-from xscl.base.safe_xml import Limits
 from xscl.base.types import Event, Scalar
 from xscl.catalog.records import ChannelInfo
 from xscl.ingest.columns import column_cells, column_type, column_value, text_type

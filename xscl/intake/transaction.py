@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 from sqlalchemy.engine import Connection
 
+from xscl.base.document_limits import Limits
 from xscl.base.errors import CatalogError, DocumentError
 from xscl.base.failpoints import step
-from xscl.base.safe_xml import Limits
 from xscl.base.types import FIRST_TIME, Event, Scalar, format_time
 from xscl.catalog.channels import (
     channel_facts,

@@ -5,104 +5,39 @@ demand.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.collecting import collecting_later, spare_collector
-from xscl.base.mixed import label
 from xscl.base.own_functions import loaded_functions, require_functions
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.catalog.memberships import stored_memberships
-from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import QUERIES
 from xscl.language.declared import own_functions
 from xscl.language.facts import ChannelFacts, asks_kind, deciding
 from xscl.language.group_data import GroupForm
 from xscl.planning.group_forms import GroupForms
+from xscl.planning.planned import Facts, Plan, PlannedGroup, PlannedSpec, SpecBundle, Way, row_shapes
 from xscl.planning.row_places import RowPlaces
 from xscl.planning.subscribers import Chosen, GroupText, Subscribers
 from xscl.planning.worker_files import WorkerFiles
-from xscl.templates.columns import Int64s
 from xscl.templates.members import Membership
 from xscl.templates.plans import GroupChange, LiveGroup
 from xscl.templates.program import Program
-from xscl.templates.program_guards import guard_set
 from xscl.templates.retention import ReachBuilder
 from xscl.templates.template import Group
-from xscl.xpath.automaton import Automaton
 from xscl.xpath.relational import ChannelSplit, RowShape
 from xscl.xpath.row_witness import RowMatcher
 from xscl.xpath.states import SpecKey, WitnessSpec, own_digests, spec_digests, spec_key
 
-__all__ = ["Plan", "PlannedGroup", "Planner", "Value", "row_shapes"]
+__all__ = ["Planner"]
 
 _MANY = 1_000
 """Groups after which the collector is spared what is planned."""
-_Facts = tuple[ChannelFacts, ...]
-Value = tuple[int, str | None, str]
-"""Variable and function of a witness row, None for a row without a value; and the names of guards (``guard_set``)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The requests of a range's queries; good until the planner is asked for the next range.
-
-    Its files are for workers: they are written when they are asked for.
-    """
-
-    program: Program
-    matchers: Mapping[str, RowMatcher]
-    """Matchers of columns, by row channel."""
-    walked: frozenset[str]
-    """Channels with something to walk for."""
-    answered: frozenset[str]
-    """Row channels with something that columns answer."""
-    shapes: Mapping[str, RowShape]
-    asking: Callable[[Collection[int]], Mapping[int, Sequence[int]]]
-    """The groups of some digests of specs (``spec_digests``)."""
-    groups: Mapping[int, PlannedGroup]
-    functions: frozenset[str]
-    """Functions of one's own that they need, by their names in definitions."""
-    _files: WorkerFiles
-
-    @property
-    def places(self) -> Mapping[str, Int64s]:
-        """Return the places of the events that row windows count, by channel."""
-        return self.program.ordinals.places
-
-    @property
-    def specs_path(self) -> Path:
-        """Write the specs that walks of documents answer, and walks of rows where columns do not."""
-        return self._files.walked.written(self._files.folder)
-
-    def automaton(self) -> Automaton:
-        """Return what walks documents for those specs, in this process."""
-        return self._files.walked.automaton()
-
-    @property
-    def rows_path(self) -> Path:
-        """Write the specs that columns answer."""
-        return self._files.rows.written(self._files.folder, self.matchers)
-
-    @property
-    def program_path(self) -> Path:
-        """Return the program for workers."""
-        return self._files.program.written(self._files.folder)
-
-
-def row_shapes(channels: Mapping[str, ChannelInfo]) -> dict[str, RowShape]:
-    """Return the shape of rows' documents for each channel whose columns are known."""
-    return {
-        name: RowShape(channel.element, tuple(channel.schema))
-        for name, channel in channels.items()
-        if channel.schema is not None
-    }
 
 
 def _required_functions(connection: Connection, texts: Sequence[GroupText]) -> set[str]:
@@ -119,60 +54,6 @@ def _required_functions(connection: Connection, texts: Sequence[GroupText]) -> s
             require_functions(needed, name)
         found.update(needed)
     return found
-
-
-_Way = Literal["walk", "columns"]
-
-
-@dataclass(slots=True, eq=False)
-class _Spec:
-    """A spec that some groups ask for."""
-
-    key: SpecKey
-    spec: WitnessSpec
-    uses: int = 0
-    way: _Way | None = None
-    """Engine that answers it: the walk of documents, or columns of rows; None: nobody asks."""
-
-
-@dataclass(slots=True, eq=False)
-class _Bundle:
-    """Specs that some groups ask for together."""
-
-    given: tuple[WitnessSpec, ...]
-    """Specs as the groups have them, by whose identity the bundle is known."""
-    specs: tuple[_Spec, ...]
-    groups: int = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PlannedGroup:
-    """Group of the program."""
-
-    asks_kind: bool
-    """Whether it depends on its channels being known to have documents (``language.facts``)."""
-    channels: tuple[str, ...]
-    facts: _Facts
-    """Facts of the channels that decided what its text was compiled to."""
-    asked: _Bundle
-    read: _Bundle
-    """Specs of facts that its guards read."""
-    group: Group
-
-    @property
-    def specs(self) -> tuple[_Spec, ...]:
-        """Specs of its variables."""
-        return self.asked.specs
-
-    @property
-    def values(self) -> frozenset[Value]:
-        """Variables and functions of the witness rows that the group asks for, each with its guards."""
-        return frozenset(
-            (key, None if name is None else label(name), guard_set(self.group, key))
-            for spec in self.specs
-            for key in (spec.spec.definition.key,)
-            for name in spec.spec.functions
-        )
 
 
 class Planner:
@@ -211,18 +92,18 @@ class Planner:
         """Groups that may have changed since the program was changed last."""
         self._program = Program()
         self._files = WorkerFiles(self._folder, self._program)
-        self._specs: defaultdict[str, dict[int, dict[SpecKey, _Spec]]] = defaultdict(dict)
+        self._specs: defaultdict[str, dict[int, dict[SpecKey, PlannedSpec]]] = defaultdict(dict)
         """Specs by channel and definition."""
-        self._bundles: dict[int, _Bundle] = {}
+        self._bundles: dict[int, SpecBundle] = {}
         """Bundles by the identity of the tuple that groups share."""
         self._keys: dict[int, SpecKey] = {}
         """Keys of specs by their identity, while groups are added that have them."""
         self._splits: dict[str, ChannelSplit] = {}
         """Splits by row channel."""
-        self._changed: defaultdict[str, set[_Spec]] = defaultdict(set)
+        self._changed: defaultdict[str, set[PlannedSpec]] = defaultdict(set)
         """Specs that have come or gone since they were split, by channel."""
         self._matchers: dict[str, RowMatcher] = {}
-        self._counts: dict[_Way, Counter[str]] = {"walk": Counter(), "columns": Counter()}
+        self._counts: dict[Way, Counter[str]] = {"walk": Counter(), "columns": Counter()}
         """The number of specs that are answered so, by channel."""
         self._rows = RowPlaces(whole=self._chosen is not None)
         self._plan: Plan | None = None
@@ -288,7 +169,7 @@ class Planner:
 
     # -- groups ------------------------------------------------------------------------------------------------
 
-    def _facts_of(self, is_asked: bool, channels: Iterable[str]) -> _Facts:
+    def _facts_of(self, is_asked: bool, channels: Iterable[str]) -> Facts:
         return tuple(deciding(self._facts.get(channel), is_asked) for channel in channels)
 
     def _keeps_channels(self, gid: int) -> bool:
@@ -322,7 +203,7 @@ class Planner:
             self._files.program.change(change)
         # Those that come first, so that what they share with those that go stays.
         gone = [self._groups.pop(gid) for gid in stale]
-        facts: dict[tuple[bool, tuple[str, ...]], _Facts] = {}
+        facts: dict[tuple[bool, tuple[str, ...]], Facts] = {}
         for row, made in compiled:
             asked, read = self._bundle(made.specs), self._bundle(made.facts)
             reads = asks_kind(row.text, made.channels), made.channels
@@ -338,18 +219,18 @@ class Planner:
 
     # -- specs -------------------------------------------------------------------------------------------------
 
-    def _bundle(self, given: tuple[WitnessSpec, ...]) -> _Bundle:
+    def _bundle(self, given: tuple[WitnessSpec, ...]) -> SpecBundle:
         """Return the bundle of some specs, for one more group."""
         found = self._bundles.get(id(given))
         if found is None:
             keys = self._keys
             used = {keys.get(id(spec)) or keys.setdefault(id(spec), spec_key(spec)): spec for spec in given}
-            found = _Bundle(given, tuple([self._use(key, spec) for key, spec in used.items()]))
+            found = SpecBundle(given, tuple([self._use(key, spec) for key, spec in used.items()]))
             self._bundles[id(given)] = found
         found.groups += 1
         return found
 
-    def _let_go(self, bundle: _Bundle) -> None:
+    def _let_go(self, bundle: SpecBundle) -> None:
         """Note that a group has gone that asked for a bundle."""
         bundle.groups -= 1
         if not bundle.groups:
@@ -357,15 +238,15 @@ class Planner:
             for spec in bundle.specs:
                 self._release(spec)
 
-    def _use(self, key: SpecKey, spec: WitnessSpec) -> _Spec:
+    def _use(self, key: SpecKey, spec: WitnessSpec) -> PlannedSpec:
         known = self._specs[spec.definition.channel].setdefault(spec.definition.key, {})
         if key not in known:
-            known[key] = _Spec(key, spec)
+            known[key] = PlannedSpec(key, spec)
             self._changed[spec.definition.channel].add(known[key])
         known[key].uses += 1
         return known[key]
 
-    def _release(self, spec: _Spec) -> None:
+    def _release(self, spec: PlannedSpec) -> None:
         spec.uses -= 1
         if not spec.uses:
             channel, definition = spec.spec.definition.channel, spec.key[0]
@@ -410,7 +291,7 @@ class Planner:
         )
         self._changed.clear()
 
-    def _answer(self, spec: _Spec, way: _Way | None) -> None:
+    def _answer(self, spec: PlannedSpec, way: Way | None) -> None:
         """Have a spec answered in this way and no other; None: in none."""
         if spec.way == way:
             return

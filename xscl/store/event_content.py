@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2b
 
+from xscl.base.document_limits import DEFAULT_LIMITS, Limits
 from xscl.base.errors import DocumentLimitError, XsclError
-from xscl.base.safe_xml import DEFAULT_LIMITS, Limits, parse_xml, serialize
+from xscl.base.safe_xml import parse_xml, serialize
 from xscl.base.xml_runs import canonical_documents
 
 __all__ = ["document_digest", "stored_document", "stored_documents"]

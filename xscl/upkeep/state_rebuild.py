@@ -19,7 +19,8 @@ from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.parts import finders_of
 from xscl.catalog.state_files import remove_state_files
 from xscl.catalog.tables import INTAKE_FILES, LATE, NEVER, QUERIES
-from xscl.planning.planner import Plan, Planner
+from xscl.planning.planned import Plan
+from xscl.planning.planner import Planner
 from xscl.planning.subscribers import Chosen, group_texts
 from xscl.spark.session import start_session
 from xscl.store.home import Home

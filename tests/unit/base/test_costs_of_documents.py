@@ -18,8 +18,9 @@ import pytest
 from document_families import DOCUMENTS, FEEDS, Family
 from lxml import etree
 
+from xscl.base.document_limits import DEFAULT_LIMITS
 from xscl.base.errors import DocumentLimitError, XsclError
-from xscl.base.safe_xml import DEFAULT_LIMITS, parse_xml
+from xscl.base.safe_xml import parse_xml
 from xscl.ingest.expand import feed_events
 from xscl.ingest.fetched import read_fetched
 from xscl.ingest.json_feed import read_json_feed

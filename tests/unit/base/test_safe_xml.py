@@ -23,17 +23,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xscl.base import safe_xml
+from xscl.base.document_limits import DEFAULT_LIMITS, Limits
 from xscl.base.errors import DocumentError, DocumentLimitError, MalformedDocumentError
-from xscl.base.safe_xml import (
-    DEFAULT_LIMITS,
-    Limits,
-    in_fresh_dictionary,
-    parse_stored,
-    parse_xml,
-    serialize,
-    work_time,
-)
-from xscl.base.xml_bounds import has_few_names, may_have_long_namespace, most_values, without_sections
+from xscl.base.safe_xml import in_fresh_dictionary, parse_stored, parse_xml, serialize, work_time
+from xscl.base.xml_bounds import has_few_names, longest_tag, may_have_long_namespace, most_values, without_sections
 
 SECRET = "not for strangers"
 
@@ -617,8 +610,8 @@ def test_bounds_spare_no_document_the_count(most: int, text: str) -> None:
     found = outcome()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(safe_xml, "has_few_names", lambda *_: False)
-        patch.setattr(safe_xml, "_may_have_long_text", lambda *_: True)
-        patch.setattr(safe_xml, "_may_be_over", lambda *_: True)
+        patch.setattr(safe_xml, "may_have_long_text", lambda *_: True)
+        patch.setattr(safe_xml, "may_be_over", lambda *_: True)
         assert found == outcome()
 
 
@@ -652,7 +645,7 @@ def test_bounds_see_no_section(text: str) -> None:
     assert markup.count(b"<") + markup.count(b"=") >= exact["max_nodes"]
     assert data.count(b"<") >= markup.count(b"<") + 2 * sections
     assert most_values(markup) >= exact["max_attributes"]
-    assert safe_xml.longest_tag(markup) >= exact["max_text"]
+    assert longest_tag(markup) >= exact["max_text"]
 
 
 @pytest.mark.parametrize(

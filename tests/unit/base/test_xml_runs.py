@@ -9,8 +9,8 @@ import pytest
 from budget import examples
 
 from xscl.base import xml_runs
+from xscl.base.document_limits import DEFAULT_LIMITS, Limits
 from xscl.base.errors import XsclError
-from xscl.base.safe_xml import DEFAULT_LIMITS, Limits
 from xscl.base.values import digest_text
 from xscl.base.xml_runs import CanonicalDocument, canonical_documents
 from xscl.store.event_content import document_digest, stored_document, stored_documents

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import xscl
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.docids import PUBLISHED, place_of, place_sql, published_docid
-from xscl.base.safe_xml import Limits
+from xscl.base.document_limits import Limits
 from xscl.base.types import Event
 from xscl.batches.level import BatchWork
 from xscl.batches.publish_levels import channel_levels

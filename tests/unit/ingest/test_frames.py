@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from xscl.base.document_limits import DEFAULT_LIMITS
 from xscl.base.errors import SourceError
-from xscl.base.safe_xml import DEFAULT_LIMITS
 from xscl.base.types import Event
 from xscl.ingest.frames import FEED_COLUMNS, XML_COLUMNS, chosen, document_records, feed_rows, xml_rows
 from xscl.ingest.reading import Reading

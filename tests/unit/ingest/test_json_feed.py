@@ -9,8 +9,9 @@ from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xscl.base.document_limits import Limits
 from xscl.base.errors import DocumentLimitError, SourceError, XsclError
-from xscl.base.safe_xml import Limits, parse_xml
+from xscl.base.safe_xml import parse_xml
 from xscl.ingest.expand import feed_events
 from xscl.ingest.feed_bytes import read_feed
 from xscl.ingest.json_feed import looks_like_json_feed

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscl.base.safe_xml import Limits
+from xscl.base.document_limits import Limits
 from xscl.base.types import Event
 from xscl.ingest import archives, sources
 from xscl.ingest.expand import feed_events

@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from xscl.base.document_limits import DEFAULT_LIMITS, Limits
 from xscl.base.errors import DocumentLimitError, MalformedDocumentError, SourceError, XsclError
-from xscl.base.safe_xml import DEFAULT_LIMITS, Limits
 from xscl.ingest import splitting
 from xscl.ingest.paths import split_path
 from xscl.ingest.splitting import split_records

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 from stored_events import stored_events
 
-from xscl.base.safe_xml import Limits
+from xscl.base.document_limits import Limits
 from xscl.base.types import Event
 from xscl.base.values import digest_text
 from xscl.catalog.channels import read_channels

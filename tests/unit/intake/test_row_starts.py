@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import xscl
+from xscl.base.document_limits import DEFAULT_LIMITS
 from xscl.base.errors import SourceError
-from xscl.base.safe_xml import DEFAULT_LIMITS
 from xscl.catalog.records import ChannelInfo
 from xscl.engine import Engine
 from xscl.ingest.reading import Reading

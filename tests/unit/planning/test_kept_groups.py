@@ -16,7 +16,8 @@ from xscl.catalog.kept_groups import FILE, KeptGroups
 from xscl.catalog.tables import GROUPS, NEVER
 from xscl.engine import Engine, connect
 from xscl.planning import group_forms
-from xscl.planning.planner import Plan, Planner
+from xscl.planning.planned import Plan
+from xscl.planning.planner import Planner
 from xscl.registry import registry as registering
 from xscl.registry.channels import add_channel
 from xscl.registry.registry import Registry
