@@ -5,6 +5,7 @@ Modules in reading order:
 * ``pattern``: node tests, steps and conditions, each with one canonical text
 * ``nodes``: nodes of one document, their numbers and string values
 * ``condition``: brackets on one node, with the meaning of XPath 1.0
+* ``shared_conditions``: equal conditions made of the same objects
 * ``intervals``: intervals of values, and the intervals, among many, that hold a value
 * ``runs``: runs of places in arrays
 * ``word_index``: the words, among many, that a text has

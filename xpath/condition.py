@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
 
 from lxml import etree
 
@@ -64,15 +62,11 @@ __all__ = [
     "name_parts",
     "reach",
     "select",
-    "shared",
     "text_of",
 ]
 
 Value = str | float | bool | None
 """The value of an expression; None: a function of one's own has none."""
-
-_SHARED = 1 << 16
-"""Number of expressions that are kept as one object each."""
 
 _MOST_CHARACTERS = 1 << 25
 """Characters that are kept of one document: nested elements have the same text again and again."""
@@ -153,49 +147,6 @@ class Memo:
             return False
         self._characters += characters
         return True
-
-
-def shared(condition: Condition) -> Condition:
-    """Return an equal condition in which equal paths, and equal arguments of functions, are those of other such
-    conditions.
-
-    >>> one, other = (Truth(Call("contains", (Here(()), Constant(text, False)))) for text in "ab")
-    >>> shared(one).call.args[0] is shared(other).call.args[0]
-    True
-    """
-    match condition:
-        case Exists(step):
-            return Exists(replace(step, conditions=tuple(map(shared, step.conditions))))
-        case Comparison(left, op, right):
-            return Comparison(_shared(left), op, right)
-        case Truth(call):
-            return Truth(Call(call.name, tuple(map(_shared, call.args))))
-        case Negation(part):
-            return Negation(shared(part))
-        case AllOf(parts):
-            return AllOf(tuple(map(shared, parts)))
-        case AnyOf(parts):
-            return AnyOf(tuple(map(shared, parts)))
-        case OfColumns(columns, part, otherwise):
-            return OfColumns(columns, shared(part), shared(otherwise))
-        case Compared():
-            return condition
-
-
-@lru_cache(maxsize=_SHARED)
-def _shared(expression: Expression) -> Expression:
-    match expression:
-        case Here(steps):
-            return Here(_shared_path(steps))
-        case Call(name, args):
-            return Call(name, tuple(map(_shared, args)))
-        case Constant():
-            return expression
-
-
-@lru_cache(maxsize=_SHARED)
-def _shared_path(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    return tuple(replace(step, conditions=tuple(map(shared, step.conditions))) for step in steps)
 
 
 def holds(condition: Condition, node: Node, memo: Memo | None = None) -> bool:
