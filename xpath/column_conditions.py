@@ -243,6 +243,11 @@ def _own_values(atom: Single) -> tuple[Dimension, Values]:
                     if not all(words):  # every text has the empty one
                         return Dimension(atom.column, None), TRUE
                     return Dimension(atom.column, Sought(functions, name, words)), TRUE
+            case Truth(call) if functions := _functions(call):
+                # A text is true unless it is empty.
+                return Dimension(atom.column, Reading(functions, number=False)), _compared(
+                    "!=", "", unequal_from=_THERE
+                )
             case Comparison(Call("string-length", inner), op, right):
                 functions = _functions(inner[0] if inner else Here())
                 if functions is not None:
