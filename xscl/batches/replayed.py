@@ -52,7 +52,8 @@ def replayed_matches(home: Home, span: BatchRange, files: Sequence[Path | str], 
         files: results of its levels.
         work: rows that are not final, whose changes are told elsewhere, and bindings with forbidden documents.
     """
-    lone = work.kills.join(work.pending.select(["gid", "key"]), ["gid", "key"], join_type="left anti")
+    pending = work.pending.select(["gid", "key"])
+    lone = work.kills.join(pending, ["gid", "key"], join_type="left anti")
     if not lone.num_rows:
         return []
     docs = {tuple(np.frombuffer(each, np.int64).tolist()) for each in lone.column("members").unique().to_pylist()}
@@ -69,7 +70,9 @@ def replayed_matches(home: Home, span: BatchRange, files: Sequence[Path | str], 
     for some in (*(files_with(home.results([path]), members) for path in paths), files):
         _read(found, Results(some), asked, {*groups, *alone}, docs, partial(_times, home))
     touched = {(row["gid"], row["key"]): row["other"] for row in lone.to_pylist()}
-    return list(_taken_back(found, touched, alone, readers, _last_gone(gone), span.first))
+    # Bindings of one match become final together; of one that is not final, those that are forbidden are left out.
+    waiting = set(zip(*(column.to_pylist() for column in pending.columns), strict=True))
+    return list(_taken_back(found, waiting, touched, alone, readers, _last_gone(gone), span.first))
 
 
 def _times(home: Home, docs: Int64s) -> tuple[Int64s, Int64s]:
@@ -120,6 +123,7 @@ def _last_gone(gone: Sequence[Retracted]) -> dict[tuple[int, _Members, _Members]
 
 def _taken_back(
     found: _Found,
+    waiting: Collection[tuple[int, bytes]],
     touched: Mapping[tuple[int, bytes], int],
     alone: Mapping[int, int],
     readers: Readers,
@@ -130,7 +134,7 @@ def _taken_back(
         gid = alone.get(whose, whose)
         keys = found.bindings.get((gid, docids, nodes), [])
         was_gone = gid not in readers or gone.get((whose, docids, nodes), -1) > batch
-        if was_gone or not any((gid, key) in touched for key in keys):
+        if was_gone or not any((gid, key) in touched for key in keys) or any((gid, key) in waiting for key in keys):
             continue
         begins, ends, numbers = readers.of(gid)
         places = [place_of(docid) for docid in docids]

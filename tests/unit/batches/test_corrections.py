@@ -13,6 +13,7 @@ from absences import S, answers
 import xscl
 from xscl.answers.match_listing import match_json
 from xscl.engine import Engine
+from xscl.ingest.records import Heartbeat
 from xscl.upkeep.archive_export import export_home
 from xscl.upkeep.archive_import import import_home
 
@@ -104,6 +105,20 @@ def test_relations_say_what_came_and_went(engine: Engine, spark: SparkSession) -
         assert {row.match for row in reader.matches_df("q").collect()} == {m for m, query in held if query == "q"}
         frame = spark.read.format("xscl-matches").option("query", "q").load(str(engine.home.root))
         assert [row.retracted for row in frame.collect()] == [None, None, "late"]
+
+
+def test_a_replay_tells_once_what_is_not_final(tmp_path: Path) -> None:
+    """One binding was forbidden before and is gone, the other still waits, and a replay forbids both."""
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.register(TEXT, name="q")
+        engine.ingest([xscl.Event("A", "A1", 1, xml="<e><k>1</k><k>2</k></e>"), event("B", 3), event("B", 20, "3")])
+        engine.run_once()
+        assert answers(engine, "q") == [(["A1"], 11 * S)]
+        late = xscl.Event("B", "B4", 4, xml="<e><k>1</k><k>2</k></e>")
+        engine.ingest([Heartbeat("B", 5 * S, "test"), late])
+        engine.replay_late()
+        engine.run_once()
+        assert [match.retracted and match.retracted.because for match in engine.changes("q")] == [None, "replayed"]
 
 
 def test_a_replay_takes_back_what_no_binding_holds_up(tmp_path: Path) -> None:
