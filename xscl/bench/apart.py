@@ -104,8 +104,10 @@ class Spent:
         return Spent(self.here - before.here, self.java - before.java, self.workers - before.workers)
 
 
-def spent() -> Spent:
+def spent(own: float | None = None) -> Spent:
     """Return the processor time so far of this process and all its descendants, Java and Python workers among them.
+
+    To read ``/proc`` takes milliseconds.  ``own`` are the seconds of this process alone where they were read before.
 
     A descendant's time comes from ``/proc`` in ticks, mostly of 10 ms, and has that of its own children that have
     ended.  Without ``/proc`` descendants count once they have ended.
@@ -122,7 +124,7 @@ def spent() -> Spent:
             kind = "java" if number in java else "workers" if java.intersection(above) else "here"
             ticks[kind] += process.ticks
     seconds = {kind: count / os.sysconf("SC_CLK_TCK") for kind, count in ticks.items()}
-    seconds["here"] += time.process_time() + ended.children_user + ended.children_system
+    seconds["here"] += (time.process_time() if own is None else own) + ended.children_user + ended.children_system
     return Spent(**seconds)
 
 
@@ -148,8 +150,8 @@ def watched() -> Iterator[Watch]:
     watch = Watch()
     before, began = spent(), time.perf_counter()
     yield watch
-    watch.seconds = time.perf_counter() - began
-    watch.spent = spent().since(before)
+    own, watch.seconds = time.process_time(), time.perf_counter() - began
+    watch.spent = spent(own).since(before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import pytest
 
 from xscl.base.errors import EngineError
 from xscl.bench import apart
-from xscl.bench.apart import run_apart, spent
+from xscl.bench.apart import run_apart, spent, watched
 from xscl.bench.bench import (
     Bench,
     Case,
@@ -122,6 +122,19 @@ def test_processor_time_has_that_of_descendants() -> None:
     assert 0.4 < alive - before - (time.process_time() - own) < 5
     child.communicate("\n")
     assert spent().total >= alive - 0.05
+
+
+def test_a_watch_does_not_count_its_own_look_at_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow() -> dict[int, apart._Process]:
+        until = time.process_time() + 0.1
+        while time.process_time() < until:
+            pass
+        return {}
+
+    monkeypatch.setattr(apart, "_processes", slow)
+    with watched() as watch:
+        pass
+    assert watch.cpu_s < 0.05
 
 
 def test_workers_that_have_ended_still_count(monkeypatch: pytest.MonkeyPatch) -> None:
