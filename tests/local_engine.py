@@ -21,7 +21,8 @@ from own_functions import DECLARED
 from programs import build_program, save_program
 
 from xscl.base.safe_xml import parse_xml, serialize
-from xscl.language.compile import CompiledQuery, compile_query
+from xscl.language.compile import compile_query
+from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.language.parser import parse_query
 from xscl.templates.find import Finder

@@ -11,7 +11,8 @@ from strategies import NAMESPACES, Choices, spaced
 
 from xscl.base.errors import QueryError
 from xscl.language import ast
-from xscl.language.compile import CompiledQuery, compile_query
+from xscl.language.compile import compile_query
+from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Prepared, Preparer
 from xscl.language.parser import parse_query

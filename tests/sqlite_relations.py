@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from local_engine import UnitsEngine
 from oracle.evaluate import Doc
 
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.templates.guards import Literal
 from xscl.templates.relations import (
     R_BIN,

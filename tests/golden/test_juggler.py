@@ -24,7 +24,7 @@ from oracle.evaluate import Doc
 import xscl
 from xscl.base.errors import QueryError
 from xscl.catalog.tables import LATE
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 
 if TYPE_CHECKING:
     from xscl.engine import Engine

@@ -19,7 +19,7 @@ import xscl.store.join_state
 from xscl.base.errors import QueryError
 from xscl.base.types import Event
 from xscl.engine import Engine
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.language.parser import parse_query
 from xscl.store.home import init_home
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from xscl.base.docids import place_of
 from xscl.base.types import LAST_TIME
 from xscl.language.absence import LATEST
-from xscl.language.compile import CompiledAbsence
+from xscl.language.compiled import CompiledAbsence
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
 from xscl.store.results import StoredMatch

@@ -35,7 +35,7 @@ from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.removals import removed_among, removed_before
 from xscl.catalog.tables import QUERIES
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.language.parser import parse_query
 from xscl.planning.planner import Planner
 from xscl.planning.subscribers import Chosen, GroupText

@@ -36,7 +36,7 @@ from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import CHANNELS, GROUPS, NEVER, OF_STEPS, PARTS, QUERIES
 from xscl.language import ast
 from xscl.language.absence import LATEST
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.language.format import format_negation, format_operator, format_select
 from xscl.language.parser import parse_level, parse_query
 from xscl.language.steps import parts_of

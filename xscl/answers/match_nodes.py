@@ -11,7 +11,7 @@ from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
 from xscl.base.types import Match
 from xscl.catalog.channels import read_facts
 from xscl.language.block_patterns import BlockPattern, assignments, block_pattern
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.registry.recompile import compile_info
 from xscl.store.home import Home

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from xscl.base.durations import format_duration
 from xscl.language import ast
 from xscl.language.aggregates import definition_of
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import is_sub_query
 from xscl.language.format import format_level, format_negation, format_operand, format_operator, format_query
 from xscl.language.parser import parse_query

@@ -11,7 +11,7 @@ from operator import or_
 
 from xscl.base.durations import format_duration
 from xscl.base.mixed import described, is_role
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.language.normalize import NormalBlock
 from xscl.language.query_rows import variables_of
 from xscl.templates.bounds import UNBOUNDED, UNLESS_EXCHANGED, Bounds, Case, pair_index

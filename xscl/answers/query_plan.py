@@ -20,7 +20,8 @@ from xscl.catalog.records import QueryInfo
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import IS_LISTED, NEVER, QUERIES
 from xscl.language import ast
-from xscl.language.compile import CompiledQuery, compile_query
+from xscl.language.compile import compile_query
+from xscl.language.compiled import CompiledQuery
 from xscl.registry.query_list import IS_WRITTEN, QueryFilter, list_queries
 from xscl.templates.picture import GraphFormat
 from xscl.templates.rules import KINDS, RULES, MOp, Operator, Rule, named_rules, planned

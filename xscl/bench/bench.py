@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ __all__ = [
     "suffixed",
 ]
 
+_JAVA_MEMORY = "4g"
 _UNIT = re.compile(r"(_per_s|_per_batch|_jobs|_s)?$")
 
 
@@ -96,6 +98,8 @@ class Lab(Generic[S]):
     @property
     def spark(self) -> SparkSession:
         """Session of all engines, started when first asked for."""
+        # Baselines hold all relations of a home in Java.
+        os.environ.setdefault("SPARK_DRIVER_MEMORY", _JAVA_MEMORY)
         return start_session()
 
     def new_folder(self) -> Path:

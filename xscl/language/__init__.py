@@ -14,7 +14,9 @@
 * ``cel_tree``: The syntax tree of CEL, the Cayuga Event Language: frozen nodes with spans, as written
 * ``column_types``: Columns by type: the nodes of a block that are columns of a type, and conditions that compare
   their values
-* ``compile``: Normal form to what the engine registers
+* ``compile``: Syntax tree to what registration needs: joins, and queries that are made of joins
+* ``compile_joins``: Normal form to what the engine joins
+* ``compiled``: Queries as they are compiled, with the queries that they are made of
 * ``conditions``: Brackets to conditions of steps, with names by URI
 * ``constructor``: Element constructors of SELECT
 * ``declared``: Declarations for a text: prefixes of namespaces, and the functions of one's own that the text calls

@@ -19,7 +19,8 @@ from functools import lru_cache
 
 from xscl.base.errors import QueryError
 from xscl.language import ast
-from xscl.language.compile import GUARDED, CompiledQuery, compile_filled, compile_query
+from xscl.language.compile import GUARDED, compile_filled, compile_query
+from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.language.form_reader import FormKey, FormRead, read_form
 from xscl.language.outlines import Outline, Outlines

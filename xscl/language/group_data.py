@@ -14,7 +14,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.templates.bounds import Bounds
 from xscl.templates.graph import ValueJoin
 from xscl.templates.guards import Guard, Literal

@@ -26,7 +26,8 @@ from xscl.base.values import number_text
 from xscl.base.words import is_word
 from xscl.language import ast
 from xscl.language.absence import absence_parts
-from xscl.language.compile import CompiledQuery, Filled, FilledQuery, lifted_like
+from xscl.language.compile_joins import lifted_like
+from xscl.language.compiled import CompiledQuery, Filled, FilledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.language.format import format_query, format_string
 from xscl.language.guards import Lifted, guard_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.templates.guards import Guard
 from xscl.templates.relations import var_name
 

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 from xscl.base.errors import CatalogError
 from xscl.catalog.tables import NEVER, QUERIES
 from xscl.language import ast
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.language.parser import parse_query
 from xscl.language.row_windows import row_windows
 from xscl.language.terms import bound

@@ -42,7 +42,8 @@ from xscl.catalog.tables import (
 )
 from xscl.language import ast
 from xscl.language.absence import cut_offset
-from xscl.language.compile import CompiledQuery, at_level
+from xscl.language.compile import at_level
+from xscl.language.compiled import CompiledQuery
 from xscl.language.format import format_level
 from xscl.language.forms import Prepared
 from xscl.language.parser import parse_level

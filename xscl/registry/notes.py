@@ -10,7 +10,7 @@ from xscl.base.errors import QueryError
 from xscl.base.namespaces import DEFAULT_NAMESPACES
 from xscl.base.types import format_time
 from xscl.catalog.suggestions import nearest
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.language.declared import prefixes as prefixes_of
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import normalize

@@ -11,7 +11,8 @@ from xscl.catalog.channels import read_facts
 from xscl.catalog.queries import LIVE, regroup
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import GROUPS, QUERIES, in_parts
-from xscl.language.compile import CompiledQuery, compile_query
+from xscl.language.compile import compile_query
+from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Prepared, Preparer
 from xscl.language.parser import parse_query

@@ -23,7 +23,8 @@ from xscl.catalog.queries import drop_query, read_query, release_query
 from xscl.catalog.suggestions import no_query
 from xscl.language import ast
 from xscl.language.cel import query_of_cel
-from xscl.language.compile import CompiledQuery, at_level
+from xscl.language.compile import at_level
+from xscl.language.compiled import CompiledQuery
 from xscl.language.declared import declared_json
 from xscl.language.facts import is_sub_query
 from xscl.language.format import format_query

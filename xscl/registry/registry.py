@@ -22,7 +22,7 @@ from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.kept_groups import FEW, KeptGroups, group_name
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import NEVER
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.language.constructor import NO_CHARACTER
 from xscl.language.declared import declared_json
 from xscl.language.group_data import GroupForm

@@ -15,7 +15,7 @@ from xscl.catalog.records import RAW, ChannelInfo
 from xscl.catalog.retained_from import held_times
 from xscl.catalog.suggestions import channel_names, how_created, no_channel
 from xscl.language import ast
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Prepared
 from xscl.language.statements import RawStatement

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from xscl.base.values import digest_text
-from xscl.language.compile import CompiledPart, CompiledQuery
+from xscl.language.compiled import CompiledPart, CompiledQuery
 
 __all__ = ["is_apart", "set_apart"]
 

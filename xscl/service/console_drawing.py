@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xscl.answers.query_facts import block_facts
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.language.normalize import NormalJoin
 from xscl.templates.template import Template
 

@@ -17,7 +17,7 @@ from xscl.base.errors import CatalogError, QueryError, XsclError
 from xscl.base.types import format_time, now_micros
 from xscl.catalog.queries import read_query
 from xscl.catalog.records import QueryInfo
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.service.calls import Reader, Running, Writer
 from xscl.service.console_drawing import Drawing, query_drawing
 from xscl.service.console_pages import Form, is_part, new_router, page

@@ -20,7 +20,7 @@ from xscl.catalog.channels import put_channel, read_channels, read_facts, read_s
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import QueryInfo
 from xscl.engine import Engine
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.registry.canonical_text import canonical_text
 from xscl.registry.channels import ChannelOptions
 from xscl.registry.recompile import compile_info

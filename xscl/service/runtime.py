@@ -19,7 +19,7 @@ from xscl.catalog.records import QueryInfo
 from xscl.engine import Engine
 from xscl.intake.intake import Intake
 from xscl.intake.polling import PollSettings, environment_settings
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.registry.channel_names import ChannelNames
 from xscl.registry.registry import Registry
 from xscl.service.arrivals import Arrivals

@@ -21,7 +21,7 @@ from xscl.catalog.groups import channels_json, create_rt, put_derived, replace_r
 from xscl.catalog.queries import mend_query
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import GROUPS, GUARDS, INSTANCES, NEVER, QUERIES, TEMPLATES, VARIABLES
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.language.forms import Preparer
 from xscl.language.query_rows import guards_of, variables_of
 from xscl.registry.loading import level_of, levelled, query_digest

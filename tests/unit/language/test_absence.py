@@ -6,7 +6,8 @@ import pytest
 
 from xscl.base.errors import QueryError, XsclError
 from xscl.language import ast
-from xscl.language.compile import GUARDED, CompiledQuery, at_level, compile_query
+from xscl.language.compile import GUARDED, at_level, compile_query
+from xscl.language.compiled import CompiledQuery
 from xscl.language.format import format_level, format_query
 from xscl.language.forms import Preparer
 from xscl.language.parser import parse_level, parse_query

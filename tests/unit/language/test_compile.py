@@ -12,7 +12,8 @@ from oracle.evaluate import Doc, answers
 from strategies import two_block_queries
 
 from xscl.base.errors import UnsupportedFeatureError
-from xscl.language.compile import CompiledQuery, compile_query
+from xscl.language.compile import compile_query
+from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.language.parser import parse_query
 

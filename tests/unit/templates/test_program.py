@@ -7,7 +7,7 @@ from pathlib import Path
 from local_engine import compiled
 from programs import build_program, save_program
 
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.templates.bounds import UNBOUNDED, Bounds
 from xscl.templates.plans import Edge, InstancePlan, LiveGroup
 from xscl.templates.program import Program

@@ -18,7 +18,7 @@ from programs import build_program, save_program
 import xscl.templates.resolve
 import xscl.templates.solve
 from xscl.base.arrow_schemas import CHAIN
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.templates.document_facts import DocumentFacts, facts_of_runs
 from xscl.templates.matched_edges import MatchedEdges
 from xscl.templates.plans import LiveGroup

@@ -13,7 +13,7 @@ from programs import build_program
 from strategies import Dice, many_block_query
 
 from xscl.base.errors import QueryError
-from xscl.language.compile import CompiledQuery
+from xscl.language.compiled import CompiledQuery
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.plans import LiveGroup
 from xscl.templates.program import Program
