@@ -25,6 +25,8 @@ Modules in reading order:
 * ``copies``: a thousand copies of one pattern beside one, in a home
 * ``ablation``: these subscriptions without the index of conditions, and without lanes
 * ``sharing``: workloads of RUMOR with and without rules
+* ``rss_patterns``: subscriptions to feed items, alone and in series
+* ``double_top``: one pattern of prices in four formulations, and by a loop
 * ``backfill``, ``recovery``: queries answered from what is held; a process after a killed one
 * ``memory``: a process that starts, over more and more state
 * ``benches``: all benches

@@ -44,6 +44,10 @@ class Work:
     """Queries by name."""
     events: int
     """Events that the rows stand for, whichever channels they come by."""
+    compared: tuple[str, ...] = ()
+    """Queries whose answers are compared; none: some of them all."""
+    values: tuple[str, ...] = ()
+    """Values of an answer that are compared; none: all."""
 
 
 # -- workloads -----------------------------------------------------------------------------------------------------
@@ -162,10 +166,12 @@ def answered(lab: Lab[Any], work: Work, rules: str, parts: int = 3) -> Outcome:
             spent += watch.cpu_s if number else 0.0
         engine.end_input()
         run(engine)
-        compared = list(work.texts)[:: max(1, len(work.texts) // _COMPARED)]
+        compared = work.compared or tuple(work.texts)[:: max(1, len(work.texts) // _COMPARED)]
         changes = [(name, match) for name in compared for match in engine.changes(name)]
         assert not any(match.retracted for _, match in changes)
-        found = sorted((name, match.ts, *match.values.values()) for name, match in changes)
+        found = sorted(
+            (name, match.ts, *(match.values[each] for each in work.values or match.values)) for name, match in changes
+        )
         mops = len(engine.plan(rules=rules).mops)
     measured = work.events * (parts - 1) / parts
     figures: Row = {"mops": mops, "matches": len(found), "us_per_event": 1e6 * spent / measured}
