@@ -163,7 +163,8 @@ class Windows:
         steps = self._steps([times[name, None] for name in parts[shared[0]].channels])
         # What comes behind the settled times is in no window, wherever batches are cut.
         before = steps.at_many(new.column("came").to_numpy() - 1)
-        new = new.filter(pa.array(new.column("ts").to_numpy() >= before))
+        timely = new.column("ts").to_numpy() >= before
+        new = new if timely.all() else new.filter(pa.array(timely))
         self._changed |= bool(new.num_rows)
         for part in shared:
             self._refuse(part, new)
