@@ -49,8 +49,8 @@ def run(engine, at, kill):
     engine.run_once()
     print(len(list(engine.matches())))
 
-# Walked in one job, joined in another, and killed between the two.
-xscl.batches.level._SMALL = 0
+# Walked in one job of two tasks, joined in another, and killed between the two.
+xscl.batches.level._SMALL, xscl.batches.level._PART, xscl.batches.level._JOB_SECONDS = 0, 1, 0
 with xscl.connect(home=sys.argv[1], settings=Settings("spark")) as engine:
     engine.register("S/a/k->x JOIN {x = y, 1 h} S/b/k->y", name="Q")
     for number, kill in enumerate((kill_workers, kill_java), start=1):

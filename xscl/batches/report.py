@@ -38,7 +38,7 @@ class BatchReport:
     links: int = 0
     """Rows of links: pairs of documents that queries of three and more blocks have linked."""
     jobs: int | None = 0
-    """Spark jobs, as Spark counts them; None where it does not (Spark Connect)."""
+    """Spark jobs, as Spark counts them; None where it does not (Spark Connect), or Java has ended since."""
     joined_in: str = "driver"
     """``driver`` or ``spark``."""
     prepare_s: float = 0.0

@@ -40,12 +40,14 @@ class Jobs:
         return type(self._spark) is SparkSession and hasattr(self._spark, "sparkContext")
 
     def count(self) -> int | None:
-        """Return the number of jobs so far; None where Spark does not tell."""
+        """Return the number of jobs so far; None where Spark does not tell, or has ended."""
         if self._spark is None:
             return 0
         if not self._counts:
             return None
-        return len(self._spark.sparkContext.statusTracker().getJobIdsForGroup(self._group))
+        with suppress(Py4JError, OSError):  # Java has ended behind the last job: the batch needs it no longer
+            return len(self._spark.sparkContext.statusTracker().getJobIdsForGroup(self._group))
+        return None
 
     def close(self) -> None:
         """Count no further jobs."""
