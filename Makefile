@@ -15,7 +15,7 @@ demo: java $(STAMP)
 test: java axe $(STAMP)
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
 
-# The same tests with fifty times as many random examples, and those that take long.
+# The same tests with forty times as many random examples, and those that take long.
 test-all: java axe $(STAMP)
 	@XSCL_TESTS=thorough $(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
 
