@@ -157,7 +157,11 @@ def _measure(lab: Lab[_Sizes], case: Case[_Data | Subscriptions | Ablated | Copi
 
 def _fold(lane: Lane, value: Int64s) -> Folded:
     count = len(value)
-    return folded(lane, count, np.zeros(count, dtype=np.int64), np.arange(count), _Rising(lane, value), FAR)
+    taken = np.zeros(count, dtype=np.int64)
+    # All rows are moved at once here, and no batch has so many: no run is cut off.
+    found = folded(lane, count, taken, np.arange(count), _Rising(lane, value), FAR, most=FAR)
+    assert not len(found.too_long)
+    return found
 
 
 def _next(data: _Data, lane: Lane, value: Int64s) -> Answered:
