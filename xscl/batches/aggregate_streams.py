@@ -20,6 +20,7 @@ from xscl.templates.columns import Bools, Int64s
 __all__ = ["ROWLESS", "Stream", "Streams", "of_parts", "shared_rows"]
 
 ROWLESS = KEPT_SCHEMA.empty_table()
+"""Table without a match."""
 
 
 def shared_rows(parts: Int64s, found: Found, events: pa.Table, channels: Mapping[str, ChannelInfo]) -> pa.Table:

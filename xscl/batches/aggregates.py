@@ -37,6 +37,7 @@ from xscl.catalog.state_files import replace_state_files
 from xscl.catalog.windows import Reader, Windowed
 from xscl.language.aggregates import Definition
 from xscl.language.facts import ANSWERS
+from xscl.language.terms import Term
 from xscl.store.parquet import data_files
 from xscl.store.results import Results
 from xscl.store.state_files import StateFile
@@ -198,18 +199,21 @@ class Windows:
         publisher = self.batch.publisher
         if publisher is None or not new.num_rows:
             return
-        for gid, definition in self._asked.parts[part].definitions.items():
-            counted = (each.term for each in definition.aggregates if each.term is not None)
-            for term in own_terms((*definition.group, *definition.per, *counted)):
-                mine = new.take(pa.array(Streams(new).of(part).rows))
-                texts = (texts[term.place] for texts in mine.column("texts").to_pylist())
-                for at, reason in failed(term.functions, texts):
-                    (row,) = mine.slice(at, 1).select(["name", "ts", "first", "came"]).to_pylist()
-                    publisher.rejected += [
-                        failed_value(reader.name, ANSWERS, row["name"], row["ts"], reason, "windows")
-                        for reader in self._asked.readers[gid]
-                        if reader.since < row["first"] and row["came"] < reader.until
-                    ]
+        terms = [
+            (gid, term) for gid, of in self._asked.parts[part].definitions.items() for term in own_terms(_terms(of))
+        ]
+        if not terms:
+            return
+        mine = new.take(pa.array(Streams(new).of(part).rows))
+        texts = mine.column("texts").to_pylist()
+        for gid, term in terms:
+            for at, reason in failed(term.functions, (each[term.place] for each in texts)):
+                (row,) = mine.slice(at, 1).select(["name", "ts", "first", "came"]).to_pylist()
+                publisher.rejected += [
+                    failed_value(reader.name, ANSWERS, row["name"], row["ts"], reason, "windows")
+                    for reader in self._asked.readers[gid]
+                    if reader.since < row["first"] and row["came"] < reader.until
+                ]
 
     def _steps(self, each: Sequence[Settled]) -> _Steps:
         """Return how far times of channels are settled."""
@@ -287,3 +291,9 @@ class _Steps:
             np.searchsorted(self.places, places, side="right")
         ]
         return found
+
+
+def _terms(definition: Definition) -> tuple[Term, ...]:
+    """Return the terms of a definition: of its groups, and of the values that it counts."""
+    counted = tuple([each.term for each in definition.aggregates if each.term is not None])
+    return (*definition.group, *definition.per, *counted)

@@ -6,17 +6,21 @@ import statistics
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
 
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, by_variant, size, suffixed
 from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import Document, in_modes, new_base, open_engine, run, run_parts, take
 from xscl.bench.plot import Axes
 from xscl.bench.relations import all_digests, digest
-from xscl.bench.report import Row
+from xscl.bench.report import Row, Value
 from xscl.bench.workload import RSS, Windows, thesis_queries
 from xscl.engine import Engine
 
-__all__ = ["BENCH"]
+__all__ = ["BENCH", "growing_base"]
+
+S = TypeVar("S", bound=Sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +35,21 @@ class _Sizes(Sizes):
     """Items of a batch in which the state is taken in."""
 
 
+def growing_base(lab: Lab[S], queries: int, least: int) -> tuple[ItemFeed, Path, dict[str, Value]]:
+    """Make a home whose batches find as much over any state as over the least one, of so many items.
+
+    Returns:
+        The feed of its items, its folder, and the figures of ``new_base``.
+    """
+    feed = ItemFeed(lab.seed, reach=least)
+    window = least * feed.step_s * 1_000_000
+    texts = thesis_queries(RSS, queries, seed=lab.seed, windows=Windows(window, window))
+    return feed, *new_base(lab, queries, texts)
+
+
 def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[list[Document]]]:
     sizes = lab.sizes
-    feed = ItemFeed(lab.seed, reach=sizes.items[0])
-    # As many items as the smallest state has: the answer of a batch is the same with every state.
-    window = sizes.items[0] * feed.step_s * 1_000_000
-    texts = thesis_queries(RSS, sizes.queries, seed=lab.seed, windows=Windows(window, window))
-    base, counts = new_base(lab, sizes.queries, texts)
+    feed, base, counts = growing_base(lab, sizes.queries, sizes.items[0])
     for state in sizes.items:
         with open_engine(base, lab.spark) as engine:
             lab.say(f"taking in items up to {state:,}")

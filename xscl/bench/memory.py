@@ -16,11 +16,11 @@ from xscl.base.errors import EngineError
 from xscl.base.settings import Settings
 from xscl.bench.apart import private_memory, run_apart
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_case, size
-from xscl.bench.documents import ItemFeed
-from xscl.bench.engines import Document, new_base, open_engine, run, run_parts, take
+from xscl.bench.engines import Document, open_engine, run, run_parts, take
+from xscl.bench.growth import growing_base
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row
-from xscl.bench.workload import RSS, Windows, thesis_queries
+from xscl.bench.workload import RSS
 from xscl.engine import connect
 from xscl.planning.planner import Planner
 from xscl.store.join_state import held_state
@@ -29,6 +29,7 @@ from xscl.upkeep.upkeep import Upkeep
 __all__ = ["BENCH", "join_first"]
 
 _UPKEEP_S = 600
+"""Seconds in which upkeep does all that a loaded home has left to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +47,7 @@ class _Sizes(Sizes):
 def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[list[list[Document]]]]:
     """Let one state grow from case to case; the items of a case are part of the next one's state."""
     sizes = lab.sizes
-    feed = ItemFeed(lab.seed, reach=sizes.items[0])
-    # A batch has as many matches with every state.
-    window = sizes.items[0] * feed.step_s * 1_000_000
-    texts = thesis_queries(RSS, sizes.queries, seed=lab.seed, windows=Windows(window, window))
-    base, counts = new_base(lab, sizes.queries, texts)
+    feed, base, counts = growing_base(lab, sizes.queries, sizes.items[0])
     for state in sizes.items:
         with open_engine(base, lab.spark) as engine:
             lab.say(f"taking in items up to {state:,}")

@@ -175,7 +175,7 @@ def _taken_already(chunk: Chunk, document: FeedDocument, found: Identified, feed
         return
     channel, stream = resolve_stream(chunk.streams, document.channel)
     # Whether a stream gets what only others have is decided event by event.
-    mine = None if stream is None else chunk.memberships.of_stream(stream.number)
+    mine = None if stream is None else set(chunk.memberships.of_stream(stream.number))
     # What other feeds of this transaction have brought counts as what earlier ones have.
     chunk.write_ids()
     for row in find_feed_digests(chunk.connection, channel, feed, names):
