@@ -272,9 +272,13 @@ def spark_has_gone(error: BaseException) -> bool:
 
 
 def _is_cut_off(error: BaseException) -> bool:
-    from py4j.protocol import Py4JNetworkError
+    """Return whether an error says that a connection to Java ended."""
+    from py4j.protocol import Py4JError, Py4JNetworkError
 
-    return isinstance(error, (Py4JNetworkError, OSError, EOFError))
+    if isinstance(error, (Py4JNetworkError, OSError, EOFError)):
+        return True
+    # py4j raises the plain class where a connection ends during a call, and where Java answers with a trace.
+    return type(error) is Py4JError and "Trace:" not in str(error)
 
 
 def _java_process() -> subprocess.Popen[bytes] | None:
