@@ -38,15 +38,20 @@ def kill_workers():
                 os.kill(pid, signal.SIGKILL)
 
 def run(engine, at, kill):
+    left = [kill]
     def hook(name):
-        if name == at:
-            kill()
-    try:
-        with hooked(hook):
-            engine.run_once()
-    except EngineError as error:
-        print(error.condition)
-    engine.run_once()
+        if name == at and left:
+            left.pop()()
+    # A task may meet one of the workers that have ended, and so may the next batch: there are no more than tasks.
+    for _ in range(3):
+        try:
+            with hooked(hook):
+                engine.run_once()
+            break
+        except EngineError as error:
+            print(error.condition)
+    else:
+        raise AssertionError("the batch fails again and again")
     print(len(list(engine.matches())))
 
 # Walked in one job of two tasks, joined in another, and killed between the two.

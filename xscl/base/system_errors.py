@@ -225,10 +225,13 @@ def worker_fault(text: str) -> EngineError | None:
 
 
 def spark_reason(text: str) -> str:
-    """Tell in one line why a job failed: the error that ends a worker's trace, or else Spark's first line."""
+    """Tell in one line why a job failed: the error that ends a worker's trace, or Spark's last cause or first line."""
     _, trace, rest = text.rpartition("Traceback (most recent call last):")
     found = _RAISED.search(rest) if trace else None
-    return found[0] if found else _CALLED.sub("", text.strip()).partition("\n")[0].strip()
+    if found:
+        return found[0]
+    causes = _CAUSE.findall(text)
+    return causes[-1].strip() if causes else _CALLED.sub("", text.strip()).partition("\n")[0].strip()
 
 
 def _on_node(text: str) -> str:
@@ -245,6 +248,7 @@ _PYTHON = re.compile(
 )
 _CALLED = re.compile(r"\AAn error occurred while calling [^\n]*\n: ")
 """Begins what py4j says."""
+_CAUSE = re.compile(r"^Caused by: (.+)$", re.MULTILINE)
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b[^\n]*", re.MULTILINE)
 
 

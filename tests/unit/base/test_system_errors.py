@@ -86,6 +86,16 @@ def test_without_a_worker_the_reason_is_sparks_first_line() -> None:
     assert spark_reason("\n[INTERNAL] It failed.\n\tat a.b.C") == "[INTERNAL] It failed."
 
 
+def test_without_a_worker_the_reason_is_sparks_last_cause() -> None:
+    text = (
+        "a.b.SparkException: Exception thrown in awaitResult:\n\tat a.b.C\nCaused by: a.b.D: Job aborted.\n\tat a.b.E"
+    )
+    assert (
+        spark_reason(f"{text}\nCaused by: java.io.IOException: Broken pipe\n\tat a")
+        == "java.io.IOException: Broken pipe"
+    )
+
+
 def test_what_py4j_says_before_the_reason_is_left_out() -> None:
     text = "An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.\n: a.b.SparkException: No."
     assert spark_reason(f"{text}\n\tat a.b.C") == "a.b.SparkException: No."
