@@ -21,6 +21,7 @@
 * ``constructor``: Element constructors of SELECT
 * ``declared``: Declarations for a text: prefixes of namespaces, and the functions of one's own that the text calls
 * ``facts``: Facts of channels from which queries are compiled
+* ``filled_conditions``: Conditions with marks, and with the constants of a text in their places
 * ``form_reader``: Forms of texts, read off their tokens: texts of one form differ in names, windows and the order of
   conditions
 * ``format``: Syntax trees to canonical text

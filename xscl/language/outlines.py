@@ -23,32 +23,18 @@ from typing import Any
 
 from xscl.base.errors import QueryError
 from xscl.base.values import number_text
-from xscl.base.words import is_word
 from xscl.language import ast
 from xscl.language.absence import absence_parts
 from xscl.language.compile_joins import lifted_like
 from xscl.language.compiled import CompiledQuery, Filled, FilledQuery
 from xscl.language.facts import ChannelFacts
+from xscl.language.filled_conditions import Marks, Refused, filled_once, marks_within
 from xscl.language.format import format_query, format_string
 from xscl.language.guards import Lifted, guard_of
 from xscl.language.normalize import NormalBlock, NormalQuery, TreeNode, normalize
 from xscl.language.parser import parse_query
 from xscl.language.tokens import CONSTANT, Token, tokenize
-from xscl.xpath.pattern import (
-    AllOf,
-    AnyOf,
-    Call,
-    Comparison,
-    Condition,
-    Constant,
-    Exists,
-    Expression,
-    Here,
-    Negation,
-    Step,
-    Truth,
-    conditions,
-)
+from xscl.xpath.pattern import Condition, Constant
 
 __all__ = ["Outline", "Outlines"]
 
@@ -61,9 +47,6 @@ _QUOTES = frozenset("'\"")
 _CONSTANT = re.compile(rf"(?<![\w.'\"-])({CONSTANT})")
 """A constant that nothing before it may be a part of."""
 _COMMENT = re.compile(r"\(:|--")
-_ORDERS = frozenset(("<", "<=", ">", ">="))
-
-Marks = Mapping[Constant, Constant]
 
 
 def _within(kind: str, nested: int, joining: bool) -> tuple[bool, int]:
@@ -103,7 +86,7 @@ class _Marked:
         for place, block in enumerate(self.normal.blocks):
             if id(block) not in made:
                 marked = [node for at, node in self.places if at == place]
-                filled = partial(_filled_once, marks=marks, made=made)
+                filled = partial(filled_once, marks=marks, made=made)
                 made[id(block)] = _filled_block(block, marked, filled) if marked else self.first.normal.blocks[place]
         normal = replace(self.normal, blocks=tuple([made[id(block)] for block in self.normal.blocks]))
         return FilledQuery(normal, self._guards(marks, made), self.text(told))
@@ -120,7 +103,7 @@ class _Marked:
                 found.append((lifted.guard, lifted.specs))
                 continue
             if id(selection) not in made:
-                made[id(selection)] = guard_of(selection.mapped(partial(_filled_once, marks=marks, made=made)))
+                made[id(selection)] = guard_of(selection.mapped(partial(filled_once, marks=marks, made=made)))
             if made[id(selection)] is None:
                 return None
             found.append(made[id(selection)])
@@ -188,7 +171,7 @@ class Outline:
             ]
             whole = self._whole.filled(marks, made, told)
             return replace(whole, parts=tuple([part.filled(marks, made, told) for part in self._parts]))
-        except _Refused:
+        except Refused:
             return None
 
     def _make(self, text: str, namespaces: Mapping[str, str], channels: Mapping[str, ChannelFacts]) -> None:
@@ -218,7 +201,7 @@ class Outline:
                 made, more = brought(part, first=known)
                 seen |= more
                 parts.append(_worded(made, format_query(part), marks))
-        except (QueryError, _Refused):
+        except (QueryError, Refused):
             return
         # Notes are made of texts in quotes that are compared as numbers.
         if seen == Counter(marks):
@@ -325,7 +308,7 @@ def _marked(
     places, seen = [], Counter[Constant]()
     for at, block in enumerate(normal.blocks):
         for node, tree in enumerate(block.nodes):
-            found = [each for condition in tree.conditions for each in _constants(condition, marks)]
+            found = [each for condition in tree.conditions for each in marks_within(condition, marks)]
             seen.update(found)
             places += [(at, node)] * bool(found)
     return _Marked(normal, tuple(places), first, lifted_like(normal, channels, first)), seen
@@ -335,21 +318,17 @@ def _worded(part: _Marked, text: str, marks: Sequence[Constant]) -> _Marked:
     """Return a part with its text, cut at the marks.
 
     Raises:
-        _Refused: there are other constants in its brackets.
+        Refused: there are other constants in its brackets.
     """
     words, order, end = list[str](), list[int](), 0
     for token in _bracketed(tokenize(text)):
         mark = Constant(token.value, token.kind == "number")
         if mark not in marks:
-            raise _Refused
+            raise Refused
         words.append(text[end : token.start])
         order.append(marks.index(mark))
         end = token.end
     return replace(part, words=(*words, text[end:]), order=tuple(order))
-
-
-class _Refused(Exception):
-    """A constant that may be refused."""
 
 
 def _bracketed(tokens: Sequence[Token]) -> Iterator[Token]:
@@ -366,91 +345,12 @@ def _constant(text: str) -> Constant:
     """Return the constant that a text has.
 
     Raises:
-        _Refused: it is no number after all.
+        Refused: it is no number after all.
     """
     quote = text[0]
     if quote in _QUOTES:
         return Constant(text[1:-1].replace(quote * 2, quote), is_number=False)
     number = number_text(text)
     if number is None:
-        raise _Refused
+        raise Refused
     return Constant(number, is_number=True)
-
-
-def _constants(condition: Condition, marks: Sequence[Constant]) -> list[Constant]:
-    """Return the marks in a condition, each as often as it stands there as it was written."""
-    found: list[Constant] = []
-
-    def note(constant: Constant) -> Constant:
-        found.extend([constant] * (constant in marks))
-        return constant
-
-    def compared(comparison: Comparison) -> None:
-        if comparison.op in _ORDERS and not comparison.right.is_number and comparison.right in marks:
-            found.extend([comparison.right] * 2)
-
-    _mapped(condition, note, compared)
-    return found
-
-
-def _filled_once(condition: Condition, marks: Marks, made: dict[int, Any]) -> Condition:
-    """Return a condition with constants for marks, made once for all that have this very one."""
-    found: Condition | None = made.get(id(condition))
-    if found is None:
-        found = made[id(condition)] = _filled(condition, marks)
-    return found
-
-
-def _filled(condition: Condition, marks: Marks) -> Condition:
-    return _mapped(condition, lambda constant: marks.get(constant, constant), lambda _: None)
-
-
-Change = Callable[[Constant], Constant]
-Seen = Callable[[Comparison], None]
-
-
-def _mapped(condition: Condition, change: Change, seen: Seen) -> Condition:
-    """Return a condition with other constants, in canonical order."""
-    match condition:
-        case Exists(step):
-            return Exists(_mapped_step(step, change, seen))
-        case Comparison(left, op, right):
-            seen(condition)
-            return Comparison(_expression(left, change, seen), op, change(right))
-        case Truth(call):
-            found = _expression(call, change, seen)
-            assert isinstance(found, Call)
-            return Truth(found)
-        case Negation(part):
-            return Negation(_mapped(part, change, seen))
-        case AllOf(parts):
-            return AllOf(conditions([_mapped(part, change, seen) for part in parts]))
-        case AnyOf(parts):
-            return AnyOf(conditions([_mapped(part, change, seen) for part in parts]))
-    return condition
-
-
-def _mapped_step(step: Step, change: Change, seen: Seen) -> Step:
-    if not step.conditions:
-        return step
-    return Step(step.axis, step.test, conditions([_mapped(part, change, seen) for part in step.conditions]))
-
-
-def _expression(expression: Expression, change: Change, seen: Seen) -> Expression:
-    match expression:
-        case Constant():
-            return change(expression)
-        case Here(steps):
-            return Here(tuple([_mapped_step(step, change, seen) for step in steps]))
-        case Call("contains-word", (operand, *sought)):
-            words = set()
-            for each in sought:
-                assert isinstance(each, Constant)
-                word = change(each).value
-                if not is_word(word):
-                    raise _Refused
-                words.add(word.casefold())
-            folded = (Constant(word, is_number=False) for word in sorted(words))
-            return Call(expression.name, (_expression(operand, change, seen), *folded))
-        case Call(name, args):
-            return Call(name, tuple([_expression(arg, change, seen) for arg in args]))

@@ -11,6 +11,7 @@
 * ``memory``: Memory of what transactions have compiled and written
 * ``notes``: Notes on queries that are taken
 * ``publish_graph``: Checks of ``PUBLISH`` at registration
+* ``publishing``: Queries of one transaction that publish: their channels, the rows that they publish, and refusals
 * ``row_channels``: Channels that queries publish rows to: the first of these queries gives a channel its columns
 * ``query_list``: Listing queries by name, in pages, with filters: made for catalogues of a million queries
 * ``recompile``: Compiling registered queries again, as columns of their channels become known

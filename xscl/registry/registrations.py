@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 from sqlalchemy.engine import Connection
 
 from xscl.base.docids import published_docid
-from xscl.base.errors import CatalogError, Span, XsclError
+from xscl.base.errors import CatalogError, XsclError
 from xscl.base.own_functions import declared_functions
 from xscl.base.types import QueryName, QueryOutcome, now_micros, owner_text, require_name
-from xscl.catalog.channels import put_channel
 from xscl.catalog.event_counts import channel_counts
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.queries import drop_query, read_query, release_query
@@ -29,25 +26,21 @@ from xscl.language.declared import declared_json
 from xscl.language.facts import is_sub_query
 from xscl.language.format import format_query
 from xscl.language.forms import Prepared, Preparer
-from xscl.language.published_columns import published_columns
 from xscl.language.statements import RawStatement, one_query, require_characters
 from xscl.registry.cel_schemas import stream_schemas
 from xscl.registry.channel_names import ChannelNames
-from xscl.registry.counted import refuse_counted, refuse_counting
+from xscl.registry.counted import refuse_counted
 from xscl.registry.loading import Loading, levelled
 from xscl.registry.memory import Memory
 from xscl.registry.notes import contradiction_notes, name_notes
-from xscl.registry.publish_graph import Publications, is_published
-from xscl.registry.recompile import refresh
-from xscl.registry.retracting import Retracting, keeps_retracted
-from xscl.registry.row_channels import make_row_channel, require_target
+from xscl.registry.publish_graph import is_published
+from xscl.registry.publishing import Publishing, at_part
 from xscl.registry.seen_channels import SeenChannels
 from xscl.registry.sub_queries import Folded, SubQueries, end_query, end_unread, refuse_reserved
 from xscl.registry.unshared import is_apart
 
 __all__ = ["Registrations", "Resumed"]
 
-_ROWS = re.compile(r"\brows\b", re.IGNORECASE)
 _MOST_SUGGESTED = 20
 """Unknown names in a transaction for which names that are alike are looked for."""
 
@@ -87,9 +80,9 @@ class Registrations:
         self.owner = owner_text(owner)
         self.channels = SeenChannels(connection, names, registers=registers, ends=ends)
         self.loading = Loading(connection, memory.known, rules)
-        self._publications: Publications | None = None
-        self._retracting = Retracting(connection)
         self._preparers: dict[str, Preparer] = {}
+        """Preparers by namespaces as JSON."""
+        self._publishing = Publishing(connection, memory, self.loading, self.channels, self._preparers)
         self._sub_queries = SubQueries(
             connection,
             self._take_sub_query if registers else self._note_sub_query,
@@ -228,8 +221,9 @@ class Registrations:
     def _note_sub_query(self, statement: Folded, name: str, kept: str) -> tuple[str, ...]:
         """Check a query in parentheses, and note what it publishes, as if it were registered; return notes on it."""
         text, prepared, notes = self.checked(statement, kept)
-        self.channels.note_rows(name, self._columns(lambda: statement, text, kept) or {})
-        self._preparers = {kept: Preparer(json.loads(kept), self.channels.facts)}
+        self.channels.note_rows(name, self._publishing.columns(lambda: statement, text, kept) or {})
+        self._preparers.clear()
+        self._preparers[kept] = Preparer(json.loads(kept), self.channels.facts)
         self.channels.publish(name)
         return (*self.channels.missing_notes(prepared.compiled), *notes)
 
@@ -251,10 +245,7 @@ class Registrations:
     def _forget_dropped(self, names: Iterable[str]) -> None:
         for name in names:
             self.loading.forget(name)
-        # They may have published; what others of this transaction publish to is written by now.
-        self._publications = None
-        self._retracting.forget()
-        self.channels.forget_published()
+        self._publishing.forget()
 
     def checked(self, statement: RawStatement, namespaces: str) -> tuple[str, Prepared, tuple[str, ...]]:
         """Return a query's text as it is kept, what it is compiled to, and notes on it; ``namespaces`` as JSON.
@@ -311,103 +302,21 @@ class Registrations:
             self.loading.flush()
             refuse_counted(prepared.compiled, partial(is_published, self.connection))
         if target is not None:
-            if self._publications is None:
-                self.loading.flush()
-                self._publications = Publications(self.connection)
-            columns = self._columns(statement, text, namespaces)
-            with _at_part(statement, lambda created: created.query.publish_span):
-                if not is_sub_query(target):
-                    self.channels.require_open(target)
-                    require_target(self.connection, target, columns)
-                self._publications.check(name, prepared.compiled.read, target)
-                if not is_sub_query(target):
-                    self.loading.flush()
-                    refuse_counting(self.connection, target)
+            columns = self._publishing.columns(statement, text, namespaces)
+            self._publishing.check(statement, name, prepared.compiled.read, target, columns)
         if name is None:
             name = self.loading.free_name()
         if prepared.compiled.absence is not None:
             prepared = replace(prepared, compiled=at_level(prepared.compiled, self.channels.level(prepared.compiled)))
             if not resumes:
-                with _at_part(statement, lambda created: (created.query.level or ast.STRONG).span):
+                with at_part(statement, lambda created: (created.query.level or ast.STRONG).span):
                     self.channels.require_lateness(prepared.compiled)
-        self._refuse_kept(statement, prepared)
-        with _at_part(statement, lambda created: created.name_span):
+        self._publishing.refuse_kept(statement, prepared)
+        with at_part(statement, lambda created: created.name_span):
             self.loading.add(name, text, namespaces, prepared, self.owner, resumes=resumes, written=written)
         if target is not None:
-            self._note_publishing(name, prepared.compiled, target)
-            if columns is not None:
-                self._make_rows(target, columns)
+            self._publishing.note(name, prepared.compiled, target, columns)
         return QueryName(name, (*self.channels.notes(prepared, begins=not resumes), *notes))
-
-    def _note_publishing(self, name: str, compiled: CompiledQuery, target: str) -> None:
-        """Note for later queries of the transaction that a query publishes to a channel."""
-        assert self._publications is not None
-        self._publications.add(name, compiled.read, target)
-        self.channels.publish(target)
-        if compiled.takes_back:
-            self._retracting.add(name, target)
-
-    def _columns(self, statement: Callable[[], RawStatement], text: str, namespaces: str) -> dict[str, str] | None:
-        """Return the columns of the rows that a query publishes; None: it publishes documents."""
-        if _ROWS.search(text) is None:
-            return None
-        raw = statement()
-        query = raw.created().query
-        if not query.as_rows:
-            return None
-        schemas = self.channels.schemas(block.channel for block in ast.blocks(query.source))
-        return published_columns(query, raw.text, json.loads(namespaces), self.channels.facts, schemas)
-
-    def _make_rows(self, target: str, columns: Mapping[str, str]) -> None:
-        """Make the channel of the rows that a query publishes; queries that read it already are compiled again."""
-        if is_sub_query(target):
-            put_channel(self.connection, self.channels.note_rows(target, columns))
-            facts = self.channels.facts[target]
-            for preparer in self._preparers.values():
-                preparer.channels[target] = facts  # no text that it has seen speaks of the channel
-            return
-        before = self.channels.facts.get(target)
-        self.loading.flush()
-        if make_row_channel(self.connection, target, columns) is not None:
-            refresh(self.memory, self.connection, target, before)
-            self.channels.read()
-            self._preparers.clear()
-
-    def _refuse_kept(self, statement: Callable[[], RawStatement], prepared: Prepared) -> None:
-        """Refuse a query that keeps matches over documents that are removed again, or that has others do so.
-
-        Raises:
-            CatalogError: ``XSCL_KEEPS_RETRACTED``.
-        """
-        compiled, target = prepared.compiled, prepared.publish
-        if not compiled.follows_removals and (found := self._retracting.first_of(sorted(compiled.read))) is not None:
-            places = _channel_spans(statement().created(), found[0])
-            raise keeps_retracted(*found).placed(statement().text, places[0])
-        if target is not None and compiled.takes_back:
-            self.loading.flush()
-            with _at_part(statement, lambda created: created.query.publish_span):
-                self._retracting.refuse_readers(target)
-
-
-def _channel_spans(created: ast.CreateQuery, channel: str) -> list[Span]:
-    """Return the places of a channel's name; the whole query where it has a stream of it."""
-    absent = (negation.right for negation in created.query.negations)
-    blocks = (*ast.blocks(created.query.source), *absent)
-    found = [block.span.start for block in blocks if block.channel == channel]
-    return [Span(start, start + len(channel)) for start in found] or [created.query.span]
-
-
-@contextmanager
-def _at_part(statement: Callable[[], RawStatement], span: Callable[[ast.CreateQuery], Span]) -> Iterator[None]:
-    """Give refusals by the catalogue the place of a part of a statement."""
-    try:
-        yield
-    except CatalogError as error:
-        raw = statement()
-        where = span(raw.created())
-        if where == ast.NOWHERE:
-            raise
-        raise error.placed(raw.text, where) from None
 
 
 def _prepared(statement: RawStatement, preparer: Preparer) -> tuple[str, Prepared]:
