@@ -23,8 +23,8 @@ __all__ = ["EVERY", "Upkeep"]
 
 EVERY = 8
 """Commits between two looks at what there is to do: as many as files of one tier are left alone."""
-_SECONDS = 0.25
-"""After so long the rest waits for the next look."""
+_CPU_S = 0.25
+"""Processor time of this process after which the rest waits for the next look."""
 _TRIMS = 16
 """Looks between two at the rows of listings."""
 
@@ -53,18 +53,18 @@ class Upkeep:
     def after_commit(self) -> None:
         """Do some of what there is to do, each ``EVERY`` commits; the first commit of a process is one of them."""
         if self._commits % EVERY == 0:
-            self.work(_SECONDS)
+            self.work(_CPU_S)
         self._commits += 1
 
-    def work(self, seconds: float) -> None:
-        """Do what there is to do with events, until that has taken some time, and with results likewise."""
+    def work(self, cpu_s: float) -> None:
+        """Do what there is to do with events, until that has taken some processor time, and with results likewise."""
         step("upkeep.begin")
         with self._home.catalog.read() as connection:
             kept = keep_times(connection)
         unlink_old(self._home, now_micros())
-        _some(self._events.work(kept), seconds)
+        _some(self._events.work(kept), cpu_s)
         oldest = self._events.oldest_kept(kept)
-        _some(self._results.work(kept, oldest), seconds)
+        _some(self._results.work(kept, oldest), cpu_s)
         if self._looks % _TRIMS == 0:
             self._look_at_rows(kept, oldest)
         self._looks += 1
@@ -77,9 +77,9 @@ class Upkeep:
             step("upkeep.swept")
 
 
-def _some(jobs: Iterator[object], seconds: float) -> None:
-    """Do one thing at least, and others until some time has passed."""
-    end = time.monotonic() + seconds
+def _some(jobs: Iterator[object], cpu_s: float) -> None:
+    """Do one thing at least, and others until this process has used some processor time."""
+    end = time.process_time() + cpu_s
     for _ in jobs:
-        if time.monotonic() >= end:
+        if time.process_time() >= end:
             return
