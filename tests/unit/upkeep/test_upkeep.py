@@ -49,7 +49,7 @@ PAIRS = "SELECT * FROM S//a->x FOLLOWED BY {x = y, 5 s} S//a->y"
 def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     monkeypatch.setattr(xscl.upkeep.upkeep, "EVERY", 1)
     monkeypatch.setattr(xscl.upkeep.upkeep, "_TRIMS", 1)
-    monkeypatch.setattr(xscl.upkeep.upkeep, "_SECONDS", 60.0)
+    monkeypatch.setattr(xscl.upkeep.upkeep, "_CPU_S", 60.0)
     for module in (xscl.upkeep.events, xscl.upkeep.results):
         monkeypatch.setattr(module, "FANOUT", 3)
         monkeypatch.setattr(module, "SMALL", 4)
