@@ -16,6 +16,10 @@ from xscl.templates.columns import Bools, Int64s, rising
 __all__ = ["MemberSets", "Pieces"]
 
 
+_FEW = 100
+"""Members up to which all of a set are looked at."""
+
+
 class Pieces(NamedTuple):
     """Rows, cut up by a partition of the members."""
 
@@ -36,6 +40,8 @@ class MemberSets:
         self._sets: list[Int64s] = []
         self._known: dict[bytes, int] = {}
         self._ranked: dict[tuple[int, int], Int64s] = {}
+        self._ordered: dict[int, list[tuple[Int64s, Int64s]]] = {}
+        """Members of sets by rank, for each dimension, with these ranks."""
         self._unions: dict[tuple[int, ...], int] = {}
         self.add(np.arange(count))
 
@@ -54,10 +60,29 @@ class MemberSets:
     def members(self, base: int, box: Sequence[int] | Int64s) -> Int64s:
         """Return the members of a set whose ranks are in some ranges: two ends for each dimension."""
         found = self._sets[base]
+        if not self.ranks:
+            return found
+        if len(found) > _FEW:
+            # Those of the dimension with the fewest in its range are looked at.
+            slices = [
+                order[slice(*np.searchsorted(ranks, box[2 * at : 2 * at + 2]))]
+                for at, (order, ranks) in enumerate(self._in_order(base))
+            ]
+            found = np.sort(min(slices, key=len))
         for dimension, rank in enumerate(self.ranks):
             mine = rank[found]
             found = found[(box[2 * dimension] <= mine) & (mine < box[2 * dimension + 1])]
         return found
+
+    def _in_order(self, base: int) -> list[tuple[Int64s, Int64s]]:
+        """Return the members of a set by rank, for each dimension, with these ranks."""
+        if base not in self._ordered:
+            mine = self._sets[base]
+            orders = [np.argsort(rank[mine], kind="stable") for rank in self.ranks]
+            self._ordered[base] = [
+                (mine[order], rank[mine[order]]) for order, rank in zip(orders, self.ranks, strict=True)
+            ]
+        return self._ordered[base]
 
     def united(self, bases: Sequence[int]) -> int:
         """Return the set of all members of some sets."""

@@ -57,7 +57,7 @@ class SharedStep:
 
 def shared_step(connection: Connection, gid: int) -> SharedStep | None:
     """Return what a group of queries shares with others; None: it has no steps, or no live query."""
-    stepped, readers = read_stepped(connection, NEVER - 1, NEVER - 1)
+    stepped, readers, _ = read_stepped(connection, NEVER - 1, NEVER - 1)
     known = {each.gid: known_shape(each.text, tuple(sorted(each.namespaces.items()))) for each in stepped}
     names = {each.gid: step_id(known[each.gid][0], each.channels) for each in stepped}
     if gid not in names:

@@ -67,7 +67,7 @@ def is_step(name: str) -> bool:
 def read_step_templates(connection: Connection) -> dict[str, StepTemplate]:
     """Return the steps of live queries by id, those with most queries first."""
     found: dict[str, StepTemplate] = {}
-    stepped, readers = read_stepped(connection, NEVER - 1, NEVER - 1)
+    stepped, readers, _ = read_stepped(connection, NEVER - 1, NEVER - 1)
     for each in stepped:
         shape, numbers = known_shape(each.text, tuple(sorted(each.namespaces.items())))
         name = step_id(shape, each.channels)

@@ -1,4 +1,4 @@
-"""Memory of this process from batch to batch: solved signatures, the price of work, windows, and queries about absence.
+"""Memory of this process from batch to batch: solved signatures, the price of work, and who asks for what is no join.
 
 Nothing of it decides an answer: the join state is what its files say (``xscl.store.join_state``).
 """
@@ -12,6 +12,7 @@ from time import thread_time
 
 from xscl.base.settings import Settings
 from xscl.batches.absence_memory import AbsenceMemory
+from xscl.batches.step_memory import StepMemory
 from xscl.batches.tasks import UnitCosts
 from xscl.batches.window_memory import WindowMemory
 from xscl.spark.start_cost import cores, start_seconds
@@ -45,6 +46,7 @@ class Driver:
     costs: UnitCosts = field(default_factory=UnitCosts)
     windows: WindowMemory = field(init=False)
     absences: AbsenceMemory = field(default_factory=AbsenceMemory)
+    steps: StepMemory = field(default_factory=StepMemory)
 
     def __post_init__(self) -> None:
         """Remember no windows yet."""
@@ -61,6 +63,7 @@ class Driver:
         self.finder = Finder()
         self.windows = _no_windows(self.settings)
         self.absences = AbsenceMemory()
+        self.steps = StepMemory()
 
     def committed(self, state: HeldState) -> None:
         """Forget runs that are not part of the state any more."""

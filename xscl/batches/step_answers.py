@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +20,8 @@ from xscl.batches.made_answers import always_admitted, write_made
 from xscl.batches.published_documents import Made
 from xscl.batches.refusals import refused_document
 from xscl.batches.step_documents import step_documents
-from xscl.batches.step_files import Member
 from xscl.batches.step_matches import answer_nodes
+from xscl.batches.step_memory import Members, Readers
 from xscl.batches.step_rows import Layout, Rows
 from xscl.batches.step_sharing import Sharing
 from xscl.catalog.windows import Reader
@@ -28,11 +29,11 @@ from xscl.language.facts import ANSWERS
 from xscl.language.step_terms import StepsDefinition
 from xscl.store.event_files import events_of
 from xscl.store.results import StoredMatch
-from xscl.templates.columns import Bools, Int64s, numbered_rows
+from xscl.templates.columns import Int64s, numbered_rows
 from xscl.templates.lanes import FAR
 from xscl.templates.results import STEPS_LEVEL, ClassRow, ResultColumns, origin_of
 
-__all__ = ["Decided", "Readers", "Teller", "groups_having"]
+__all__ = ["Decided", "Kind", "Teller", "groups_having", "having"]
 
 _Groups = tuple[int, ...]
 """Groups that have a match, and numbers of single queries below 0."""
@@ -44,29 +45,9 @@ class Decided:
 
     definition: StepsDefinition
     layout: Layout
-    members: Sequence[Member]
+    members: Members
     sharing: Sharing
     rows: Rows
-    keys: Mapping[int, str]
-    """Digest of each group's text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Readers:
-    """Queries of the groups of a step, by columns."""
-
-    number: Int64s
-    gid: Int64s
-    member: Int64s
-    """Member of the step that a query is, as it sees events now; -1: none."""
-    since: Int64s
-    until: Int64s
-
-    def sees(self, docs: Sequence[int]) -> Bools:
-        """Tell which queries see all of some documents."""
-        places = [place_of(doc) for doc in docs]
-        found: Bools = (self.since < min(places)) & (max(places) < self.until)
-        return found
 
 
 @dataclass
@@ -90,38 +71,6 @@ class Teller:
         if made:
             self._make(made)
 
-    def _readers(self, one: Decided) -> Readers:
-        place = {member: at for at, member in enumerate(one.members)}
-        found = [
-            (reader.number, gid, place.get((gid, reader.since), -1), reader.since, reader.until)
-            for gid in sorted({gid for gid, _ in one.members})
-            for reader in self.readers[gid]
-        ]
-        return Readers(*np.array(found, dtype=np.int64).reshape(-1, 5).T)
-
-    def having(self, one: Decided) -> tuple[Readers, list[tuple[Bools, Bools]], Int64s]:
-        """Tell which queries have rows, and which see all their members; rows are alike between places that matter.
-
-        Returns:
-            The queries; for each kind of rows which of them have these, and which see the members; and the kind of
-            each row.
-        """
-        readers, rows = self._readers(one), one.rows
-        places = place_of(rows.docs)
-        since, until = np.unique(readers.since), np.unique(readers.until)
-        least, most = places.min(axis=1), places.max(axis=1)
-        ends = np.searchsorted(until, rows.place, "right"), np.searchsorted(until, most, "right")
-        alike = [rows.base, *ends, np.searchsorted(since, least, "left"), *rows.box.T]
-        kinds, which = numbered_rows(alike)
-        found = []
-        for at in kinds.tolist():
-            there = np.zeros(len(one.members), dtype=np.bool_)
-            there[one.sharing.sets.members(int(rows.base[at]), rows.box[at])] = True
-            having = there[readers.member] & (readers.member >= 0)
-            having &= (readers.since < rows.place[at]) & (rows.place[at] < readers.until)
-            found.append((having, (readers.since < least[at]) & (most[at] < readers.until)))
-        return readers, found, which
-
     # -- matches of the events ---------------------------------------------------------------------------------
 
     def _write(self, decided: Sequence[Decided]) -> None:
@@ -129,9 +78,10 @@ class Teller:
         out = self.results()
         matches: list[tuple[int, StoredMatch]] = []
         for one in decided:
-            readers, kinds, which = self.having(one)
+            readers, (kinds, which) = one.members.readers, having(one)
             nodes = answer_nodes(one.definition, one.layout, one.rows)
-            found = _once(one.rows, nodes, [groups_having(readers, *kind) for kind in kinds], which, readers)
+            groups = [groups_having(readers, kind.queries, kind.places) for kind in kinds]
+            found = _once(one.rows, nodes, groups, which, readers)
             matches += self.put(out, one.rows, nodes, *found)
         self.publish(out, matches)
 
@@ -206,9 +156,9 @@ class Teller:
         publisher = self.batch.publisher
         assert publisher is not None
         found: dict[str, tuple[Made, set[int]]] = {}
-        readers, kinds, which = self.having(one)
-        numbers = [readers.number[having] for having, _ in kinds]
-        gids = [readers.gid[having] for having, _ in kinds]
+        readers, (kinds, which) = one.members.readers, having(one)
+        numbers = [readers.number[kind.queries] for kind in kinds]
+        gids = [readers.gid[kind.queries] for kind in kinds]
         rows = [at for at, kind in enumerate(which.tolist()) if len(numbers[kind])]
         nodes = answer_nodes(one.definition, one.layout, one.rows)
         for at, document, when in self._documents(one, rows):
@@ -222,7 +172,7 @@ class Teller:
                 ]
                 continue
             meant = repr(docs), repr(tuple(nodes[at].tolist())), document
-            ids = {gid: digest_text(one.keys[gid], *meant) for gid in set(gids[mine].tolist())}
+            ids = {gid: digest_text(one.members.keys[gid], *meant) for gid in set(gids[mine].tolist())}
             for id_ in ids.values():
                 made = Made(ANSWERS, id_, place, ts, when, document, int(one.rows.start[at]))
                 known, whose = found.get(id_, (made, set()))
@@ -241,11 +191,46 @@ class Teller:
             yield at, document, max(known.get(doc, 0) for doc in of)
 
 
-def groups_having(readers: Readers, having: Bools, plain: Bools) -> _Groups:
-    """Return who has rows: a group stands for all its queries that see the members, or these are named."""
-    alone = np.isin(readers.gid, readers.gid[having != plain])
-    groups = np.unique(readers.gid[having & ~alone]).tolist()
-    return (*np.sort(-readers.number[having & alone]).tolist(), *groups)
+class Kind(NamedTuple):
+    """Rows that the same queries have."""
+
+    queries: Int64s
+    """Places of these queries among the readers, rising."""
+    places: tuple[int, int]
+    """Least and greatest place of the events of one of the rows; all are alike to the queries."""
+
+
+def having(one: Decided) -> tuple[list[Kind], Int64s]:
+    """Return the kinds of rows, by the queries that have these, and the kind of each row."""
+    readers, rows = one.members.readers, one.rows
+    places = place_of(rows.docs)
+    since, until = np.unique(readers.since), np.unique(readers.until)
+    least, most = places.min(axis=1), places.max(axis=1)
+    ends = np.searchsorted(until, rows.place, "right"), np.searchsorted(until, most, "right")
+    alike = [rows.base, *ends, np.searchsorted(since, least, "left"), *rows.box.T]
+    first, which = numbered_rows(alike)
+    kinds = []
+    for at in first.tolist():
+        mine = readers.of_members(one.sharing.sets.members(int(rows.base[at]), rows.box[at]))
+        mine = mine[(readers.since[mine] < rows.place[at]) & (rows.place[at] < readers.until[mine])]
+        kinds.append(Kind(mine, (int(least[at]), int(most[at]))))
+    return kinds, which
+
+
+def groups_having(readers: Readers, queries: Int64s, places: tuple[int, int]) -> _Groups:
+    """Return who has rows: a group stands for all its queries that see the members, or these are named.
+
+    Args:
+        readers: queries of all groups.
+        queries: places of those that have the rows.
+        places: least and greatest place of the members.
+    """
+    least, most = places
+    every = readers.of_groups(np.unique(readers.gid[queries]))
+    plain = every[(readers.since[every] < least) & (most < readers.until[every])]
+    alone = np.isin(readers.gid[queries], readers.gid[np.setxor1d(queries, plain, assume_unique=True)])
+    groups = np.unique(readers.gid[queries[~alone]]).tolist()
+    return (*np.sort(-readers.number[queries[alone]]).tolist(), *groups)
 
 
 def _once(

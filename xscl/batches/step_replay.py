@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow.compute as pc
 
+from xscl.base.docids import place_of
 from xscl.batches.absence_changes import Retraction, groups_with
 from xscl.batches.aggregate_answers import Frontier
 from xscl.batches.attempt import Attempt
 from xscl.batches.published_removals import published_numbers
-from xscl.batches.step_answers import Decided, Readers, Teller, groups_having
+from xscl.batches.step_answers import Decided, Kind, Teller, groups_having, having
 from xscl.batches.step_matches import answer_nodes
+from xscl.batches.step_memory import Readers
 from xscl.batches.step_parts import PartMatches, all_results
 from xscl.batches.step_rows import Rows, State, numbered_nodes
 from xscl.batches.step_tree import Tree
@@ -229,12 +231,11 @@ class Replay:
             channels: those that each part reads.
             since: least start of rows that were looked at again.
         """
-        readers, kinds, which = teller.having(one)
-        held = self.held(readers)
+        held = self.held(one.members.readers)
         if one.definition.has_values:
             now = self._told_documents(teller, one, held)
         else:
-            now = self._told(teller, one, held, (kinds, which))
+            now = self._told(teller, one, held, *having(one))
         nodes = numbered_nodes(one.definition.root)
         is_longest = any(isinstance(node, Fold) and node.longest for node in nodes)
         oldest = min(each.ts for each in self.events)
@@ -251,24 +252,27 @@ class Replay:
         return retracted
 
     def _told(
-        self, teller: Teller, one: Decided, held: _Held, having: tuple[Sequence[tuple[Bools, Bools]], Int64s]
+        self, teller: Teller, one: Decided, held: _Held, kinds: Sequence[Kind], which: Int64s
     ) -> dict[_Answer, Bools]:
         """Write matches of the events that come, and return all that hold, with the queries that have each."""
-        (kinds, which), readers = having, held.readers
+        readers = held.readers
+        masks = [readers.mask(kind.queries) for kind in kinds]
         nodes = answer_nodes(one.definition, one.layout, one.rows)
         now: dict[_Answer, Bools] = {}
         row: dict[_Answer, int] = {}
         keys = zip(map(tuple, one.rows.docs.tolist()), map(tuple, nodes.tolist()), strict=True)
         for at, (answer, kind) in enumerate(zip(keys, which.tolist(), strict=True)):
             known = now.get(answer)
-            now[answer] = kinds[kind][0] if known is None else known | kinds[kind][0]
+            now[answer] = masks[kind] if known is None else known | masks[kind]
             row.setdefault(answer, at)
         rows, groups, of = list[int](), dict[tuple[int, ...], int](), list[int]()
         for answer, has in now.items():
             new = has & ~held.had(answer)
             if new.any():
                 rows.append(row[answer])
-                of.append(groups.setdefault(groups_having(readers, new, readers.sees(answer[0])), len(groups)))
+                places = [place_of(doc) for doc in answer[0]]
+                whose = groups_having(readers, np.flatnonzero(new), (min(places), max(places)))
+                of.append(groups.setdefault(whose, len(groups)))
         out = teller.results()
         teller.publish(out, [*teller.put(out, one.rows, nodes, np.array(rows, np.int64), [*groups], np.array(of))])
         return now

@@ -35,6 +35,10 @@ class Sharing:
     dimension: Mapping[int, int] = field(default_factory=dict)
     """Dimension of a number by whose ranges rows are cut."""
 
+    def anew(self, count: int) -> Sharing:
+        """Return it for so many members without sets of them but that of all."""
+        return replace(self, sets=MemberSets(count, [self.numbers[slot].which for slot in self.dimension]))
+
     def own(self, comparisons: Sequence[Comparison]) -> list[int]:
         """Return the places of the numbers of conditions that are not cut by ranges."""
         slots = {slot for each in comparisons for slot in slots_of(each)}
@@ -112,8 +116,7 @@ def sharing_of(root: Node, numbers: Sequence[Sequence[Fraction]]) -> tuple[Shari
                 list(map(cut, node.conditions))
             case Next() if (one := _walked(node.skip)) is not None:
                 cut(one)
-    sets = MemberSets(len(numbers), [ranked[slot].which for slot in dimension])
-    return Sharing(sets, dict(enumerate(ranked)), dimension), mine
+    return Sharing(numbers=dict(enumerate(ranked)), dimension=dimension).anew(len(numbers)), mine
 
 
 def _ranked(column: Sequence[Fraction]) -> Given:

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,18 +29,14 @@ from xscl.batches.settled import settled_times
 from xscl.batches.step_answers import Decided, Teller
 from xscl.batches.step_files import KeptRows, KeptSteps, Member, read_steps, state_of, write_steps
 from xscl.batches.step_meeting import TooMany
+from xscl.batches.step_memory import SharedStep
 from xscl.batches.step_parts import PartMatches, PartMembers
 from xscl.batches.step_replay import Replay, before, moved_again
-from xscl.batches.step_rows import Layout, Rows, joined_rows, layout_of, of_members, terms_of
-from xscl.batches.step_sharing import sharing_of
+from xscl.batches.step_rows import Layout, Rows, joined_rows, of_members, terms_of
 from xscl.batches.step_tree import Tree
 from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import replace_state_files
-from xscl.catalog.steps import Stepped, read_stepped
 from xscl.catalog.windows import Reader
-from xscl.language.step_shapes import step_id
-from xscl.language.step_terms import StepsDefinition
-from xscl.language.steps import known_shape
 from xscl.language.terms import Term
 from xscl.store.event_files import events_of
 from xscl.store.results import NO_DOC
@@ -56,35 +51,6 @@ _NEVER = -(1 << 62)
 _Times = Mapping[tuple[str, int | None], Settled]
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """A group of queries in a step."""
-
-    of: Stepped
-    numbers: tuple[Fraction, ...]
-    """Numbers of its conditions."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """A step that groups of queries share, in a batch."""
-
-    name: str
-    definition: StepsDefinition
-    """Its shape."""
-    layout: Layout
-    channels: tuple[tuple[str, ...], ...]
-    """Channels that each part reads."""
-    level: int
-    """Level of the batch behind which all its parts' matches are found."""
-    groups: dict[int, _Group] = field(default_factory=dict)
-
-    @property
-    def parts(self) -> set[int]:
-        """Groups that find the matches of its parts."""
-        return {part for group in self.groups.values() for part in group.of.parts}
-
-
 @dataclass
 class Steps:
     """Steps in one batch; nothing counts before ``commit_steps``."""
@@ -96,8 +62,8 @@ class Steps:
     """Whether other rows are kept behind the batch than before."""
     after: StateFile | None = None
     """File of those."""
-    _steps: dict[str, _Step] = field(default_factory=dict)
-    _readers: dict[int, list[Reader]] = field(default_factory=dict)
+    _steps: Mapping[str, SharedStep] = field(default_factory=dict)
+    _readers: Mapping[int, Sequence[Reader]] = field(default_factory=dict)
     _kept: KeptSteps = field(default_factory=KeptSteps)
     _tables: dict[str, pa.Table] = field(default_factory=dict)
     """Rows of the file, by step."""
@@ -123,18 +89,10 @@ class Steps:
         span = self.batch.span
         if not span.absences:
             return
-        with self.batch.home.catalog.read() as connection:
-            stepped, self._readers = read_stepped(connection, span.first, span.last)
-        self._teller = Teller(self.batch, self._readers, self.counts)
         levels = () if span.publishing is None else span.publishing.levels
-        for each in stepped:
-            shape, numbers = known_shape(each.text, tuple(sorted(each.namespaces.items())))
-            name = step_id(shape, each.channels) + (f"_{each.gid}" if each.is_alone else "")
-            if name not in self._steps:
-                names = {channel for channels in each.channels for channel in channels}
-                level = max((number for number, of in enumerate(levels, 1) if of & names), default=0)
-                self._steps[name] = _Step(name, shape, layout_of(shape), each.channels, level)
-            self._steps[name].groups[each.gid] = _Group(each, numbers)
+        with self.batch.home.catalog.read() as connection:
+            self._steps, self._readers = self.batch.driver.steps.asked(connection, span.first, span.last, levels)
+        self._teller = Teller(self.batch, self._readers, self.counts)
         if span.replayed and self._steps:
             self._replay = Replay(self.batch)
         self._kept, self._tables = read_steps(None if span.steps is None else self.batch.home.root / span.steps)
@@ -151,8 +109,8 @@ class Steps:
         blocks = {
             part: of.blocks
             for each in mine
-            for group in each.groups.values()
-            for part, of in zip(group.of.parts, each.definition.parts, strict=True)
+            for parts in each.members
+            for part, of in zip(parts, each.definition.parts, strict=True)
         }
         self._matches.find(blocks, self.batch.made)
         if self._replay is not None:
@@ -173,7 +131,7 @@ class Steps:
         if self.batch.publisher is not None:
             self.batch.publisher.take_back(retracted)
 
-    def _since(self, step: _Step) -> int | None:
+    def _since(self, step: SharedStep) -> int | None:
         """Return the least start of the rows of a step that replayed events may change; None: they change none."""
         return None if self._replay is None else self._replay.since(step.definition, step.channels)
 
@@ -200,9 +158,9 @@ class Steps:
 
     # -- times -------------------------------------------------------------------------------------------------
 
-    def _frontiers(self, step: _Step, group: _Group, times: _Times) -> tuple[Frontier, ...]:
+    def _frontiers(self, step: SharedStep, parts: Sequence[int], times: _Times) -> tuple[Frontier, ...]:
         """Return how far the times of each part are settled, at the same places."""
-        both = zip(group.of.parts, step.channels, strict=True)
+        both = zip(parts, step.channels, strict=True)
         return tuple(self._frontier(part, channels, times) for part, channels in both)
 
     def _frontier(self, part: int, channels: tuple[str, ...], times: _Times) -> Frontier:
@@ -217,15 +175,14 @@ class Steps:
 
     # -- answers -----------------------------------------------------------------------------------------------
 
-    def _decided(self, step: _Step, times: _Times) -> Iterator[Decided]:
+    def _decided(self, step: SharedStep, times: _Times) -> Iterator[Decided]:
         """Yield what is decided for a step, and keep the rows that later batches may need."""
         self._new.rows[step.name] = []
         alike: dict[tuple[bytes, ...], tuple[tuple[Frontier, ...], list[Member]]] = {}
-        for gid, group in step.groups.items():
-            frontiers = self._frontiers(step, group, times)
+        for parts, mine in step.members.items():
+            frontiers = self._frontiers(step, parts, times)
             key = tuple(each.times.tobytes() for each in frontiers)
-            sees = {reader.since for reader in self._readers[gid] if reader.until > self.batch.span.first}
-            alike.setdefault(key, (frontiers, []))[1].extend((gid, since) for since in sees)
+            alike.setdefault(key, (frontiers, []))[1].extend(mine)
         since = self._since(step)
         came = since is not None or self._matches.some(step.parts)
         if step.name not in self._tables and not came:
@@ -237,7 +194,7 @@ class Steps:
 
     def _moved(
         self,
-        step: _Step,
+        step: SharedStep,
         frontiers: Sequence[Frontier],
         members: Sequence[Member],
         settled: Sequence[Sequence[Settled]],
@@ -245,23 +202,18 @@ class Steps:
         """Move the rows of some members on; halves of them, where there are more than one query may have."""
         if not members:
             return
-        groups = [step.groups[gid] for gid, _ in members]
-        sharing, root = sharing_of(step.definition.root, [group.numbers for group in groups])
-        layout = replace(step.layout, dimensions=len(sharing.dimension))
-        since = np.array([place for _, place in members], dtype=np.int64)
+        together = step.together(members)
+        sharing, layout = together.sharing(), together.layout
         new, start = [], self._since(step)
         matches = self._matches if start is None or self._replay is None else self._replay.matches
-        for number, times in enumerate(settled):
-            of: dict[int, list[int]] = {}
-            for member, group in enumerate(groups):
-                of.setdefault(group.of.parts[number], []).append(member)
-            mine = PartMembers({part: np.array(each) for part, each in of.items()}, since, sharing.sets)
+        for number, (of, times) in enumerate(zip(together.by_part, settled, strict=True)):
+            mine = PartMembers(of, together.since, sharing.sets)
             new.append(matches.rows(step.definition, layout, number, mine, times))
         known = self._kept.members.get(step.name, ())
         state = state_of(layout, self._tables.get(step.name), known, members, sharing.sets)
         if start is not None:
             state, new = before(state, start), [rows.take(rows.start >= start) for rows in new]
-        tree = Tree(layout, root, frontiers, state, sharing, items=self._items)
+        tree = Tree(layout, together.root, frontiers, state, sharing, items=self._items)
         try:
             rows = tree.move(new) if start is None else joined_rows([*moved_again(tree, new)])
         except TooMany:
@@ -275,8 +227,7 @@ class Steps:
         for term in own_terms(terms_of(step.definition.root)):
             self._refuse_values(layout, term, new[term.part], members)
         self.changed |= bool(len(rows))
-        keys = {gid: step.groups[gid].of.key for gid, _ in members}
-        yield Decided(step.definition, layout, members, sharing, rows, keys)
+        yield Decided(step.definition, layout, together, sharing, rows)
 
     def _refuse_values(self, layout: Layout, term: Term, new: Rows, members: Sequence[Member]) -> None:
         """Tell of new matches of a part on whose values functions fail."""

@@ -14,7 +14,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.batches.aggregate_families import Family, Member, families
 from xscl.batches.aggregate_rows import Kept, read_kept
-from xscl.catalog.windows import Reader, Windowed, Windows, read_windows, windows_state
+from xscl.catalog.windows import Reader, Windowed, Windows, queries_state, read_windows
 from xscl.language.aggregates import Definition, known_definition, variable_blocks
 from xscl.language.variable_paths import stream_of
 
@@ -71,8 +71,8 @@ class WindowMemory:
 
     def asked(self, connection: Connection, first: int, last: int, levels: _Levels) -> Asked:
         """Return the parts with windows that somebody asks for in a range of places, and who does."""
-        state = windows_state(connection)
-        if state != self._state or not self._windows.hold(first, last):
+        state = queries_state(connection)
+        if state != self._state or not self._windows.range.has(first, last):
             self._windows = read_windows(connection, first, last)
             self._state, self._asked = state, Asked()
         if self._levels != levels or not self._asked.parts:

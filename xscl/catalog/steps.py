@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -13,9 +13,9 @@ from xscl.catalog.prepared import prepared
 from xscl.catalog.records import RAW
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import GROUPS, IS_OF_STEPS, PARTS, QUERIES, STREAMS, among
-from xscl.catalog.windows import Reader
+from xscl.catalog.windows import Range, Reader, range_of
 
-__all__ = ["Stepped", "has_steps", "read_stepped"]
+__all__ = ["Stepped", "SteppedQueries", "has_steps", "read_stepped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,25 @@ class Stepped:
         return " " in self.key
 
 
+class SteppedQueries(NamedTuple):
+    """Groups with queries that are there in a range of places, and all queries of these groups."""
+
+    groups: Sequence[Stepped] = ()
+    readers: Mapping[int, Sequence[Reader]] = {}
+    """Queries by group."""
+    range: Range = Range()
+
+
 def has_steps(connection: Connection) -> bool:
     """Return whether any query has steps."""
     return connection.scalar(sa.select(PARTS.c.gid).where(IS_OF_STEPS).limit(1)) is not None
 
 
-def read_stepped(connection: Connection, first: int, last: int) -> tuple[list[Stepped], dict[int, list[Reader]]]:
+def read_stepped(connection: Connection, first: int, last: int) -> SteppedQueries:
     """Return the groups with queries that are there in a range of places, and all their queries by group."""
     live = set(connection.scalars(*_live(first, last)))
     if not live:
-        return [], {}
+        return SteppedQueries(range=range_of(connection, first, last, {}))
     readers: dict[int, list[Reader]] = {}
     columns = QUERIES.c.gid, QUERIES.c.query, QUERIES.c.qid, QUERIES.c.sees_from, QUERIES.c.docid_until
     mine = among(connection, QUERIES.c.gid, live), QUERIES.c.docid_from <= last
@@ -78,7 +87,7 @@ def read_stepped(connection: Connection, first: int, last: int) -> tuple[list[St
         )
         for gid in sorted(live)
     ]
-    return found, readers
+    return SteppedQueries(found, readers, range_of(connection, first, last, readers))
 
 
 @prepared

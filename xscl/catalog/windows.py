@@ -18,7 +18,7 @@ from xscl.catalog.records import RAW
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import GROUPS, HOME, IS_DROPPED, IS_OF_WINDOWS, NEVER, PARTS, QUERIES, STREAMS
 
-__all__ = ["Reader", "Windowed", "Windows", "read_windows", "windows_state"]
+__all__ = ["Range", "Reader", "Windowed", "Windows", "queries_state", "range_of", "read_windows"]
 
 _PRIME = (1 << 31) - 1
 
@@ -51,24 +51,31 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
+class Range:
+    """A range of places with some queries, and those with the same ones."""
+
+    begin: tuple[int, int] = (0, 0)
+    """First and last place of the range."""
+    end: tuple[int, int] = (NEVER, NEVER)
+    """Places at which ranges of the same queries end to begin and to end: one goes there, or comes."""
+
+    def has(self, first: int, last: int) -> bool:
+        """Whether the same queries are there in another range."""
+        return self.begin[0] <= first < self.end[0] and self.begin[1] <= last < self.end[1]
+
+
+@dataclass(frozen=True, slots=True)
 class Windows:
     """Groups with queries that are there in a range of places."""
 
     groups: tuple[Windowed, ...] = ()
     readers: Mapping[int, Sequence[Reader]] = field(default_factory=dict)
     """Queries by group."""
-    begin: tuple[int, int] = (0, 0)
-    """First and last place of the range."""
-    end: tuple[int, int] = (NEVER, NEVER)
-    """Places at which ranges of the same queries end to begin and to end: one goes there, or comes."""
-
-    def hold(self, first: int, last: int) -> bool:
-        """Whether the same queries are there in another range."""
-        return self.begin[0] <= first < self.end[0] and self.begin[1] <= last < self.end[1]
+    range: Range = Range()
 
 
-def windows_state(connection: Connection) -> tuple[object, ...]:
-    """Return a state of the catalogue: while it is the same, all queries with windows are."""
+def queries_state(connection: Connection) -> tuple[object, ...]:
+    """Return a state of the catalogue: while it is the same, all queries are."""
     return tuple(value for row in (connection.execute(each).one() for each in _state()) for value in row)
 
 
@@ -77,11 +84,9 @@ def read_windows(connection: Connection, first: int, last: int) -> Windows:
     readers: dict[int, list[Reader]] = {}
     for gid, *reader in connection.execute(*_readers(first, last)):
         readers.setdefault(gid, []).append(Reader(*reader))
-    goes = min((each.until for of in readers.values() for each in of), default=NEVER)
-    comes = connection.scalar(*_next(last))
-    end = goes, NEVER if comes is None else comes
+    there = range_of(connection, first, last, readers)
     if not readers:
-        return Windows(begin=(first, last), end=end)
+        return Windows(range=there)
     streams = frozenset(connection.scalars(sa.select(STREAMS.c.name)))
     found = []
     for row in connection.execute(*_groups()):
@@ -90,7 +95,14 @@ def read_windows(connection: Connection, first: int, last: int) -> Windows:
             channels = tuple(name for name in names if name.removesuffix(RAW) not in streams)
             namespaces = read_stored(GROUPS.c.namespaces, row.namespaces)
             found.append(Windowed(row.gid, row.key, row.part, row.part_text, row.text, namespaces, channels))
-    return Windows(tuple(found), readers, (first, last), end)
+    return Windows(tuple(found), readers, there)
+
+
+def range_of(connection: Connection, first: int, last: int, readers: Mapping[int, Sequence[Reader]]) -> Range:
+    """Return a range of places as one with some queries, which are there or have gone before."""
+    goes = min((each.until for of in readers.values() for each in of if each.until > first), default=NEVER)
+    comes = connection.scalar(*_next(last))
+    return Range((first, last), (goes, NEVER if comes is None else comes))
 
 
 @lru_cache(maxsize=1)
