@@ -64,6 +64,8 @@
 * ``settled``: Frontiers within a batch: how far the times of channels are settled at each of its places
 * ``step_absence``: Absence above steps: rows of a left side that a document accompanies, and how long such documents
   are kept
+* ``step_memory``: Steps as this process remembers them from batch to batch: who asks for them, and which queries share
+  them
 * ``step_rows``: Rows of steps: matches of parts, and what NEXT and FOLD have made of them so far, as arrays
 * ``step_files``: The file of the rows that steps keep from batch to batch, with the queries that have each of them
 * ``step_values``: Values of rows of steps, and conditions over pairs of a row on the left and a row on the right

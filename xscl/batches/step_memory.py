@@ -94,7 +94,7 @@ class Members:
     since: Int64s
     """Place after which each of them sees events."""
     by_part: Sequence[Mapping[int, Int64s]]
-    """For each part of the step, the members by the group that finds its matches for them."""
+    """Members by the group that finds the matches of a part for them, for each part of the step."""
     keys: Mapping[int, str]
     """Digest of each group's text."""
     root: Node
