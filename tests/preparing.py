@@ -16,6 +16,8 @@ from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Prepared, Preparer
 from xscl.language.parser import parse_query
+from xscl.language.query_rows import names_json
+from xscl.language.text_notes import text_notes
 from xscl.language.tokens import Token, tokenize
 from xscl.templates.template import Instance
 
@@ -77,6 +79,10 @@ class Both:
         assert {d.key for d in compiled.definitions.values()} == {d.key for d in expected.definitions.values()}, text
         query = parse_query(text)
         assert (found.publish, found.starting) == (query.publish, query.starting), text
+        if expected.stepped:
+            assert found.names == names_json(expected), text
+            assert compiled.notes == text_notes(query, expected.normal.cases), text
+            return expected
         names = json.loads(found.names)
         assert set(names) == {"meta", "results", "result_blocks", "joined"}
         assert names["results"] == list(expected.result_names), text
@@ -97,11 +103,10 @@ class Both:
 
 
 def parts(compiled: CompiledQuery) -> tuple[object, ...]:
-    """What a query about absence is made of."""
-    if compiled.absence is None:
-        return ()
-    made = [(part.text, part.compiled.group, part.compiled.template) for part in compiled.absence.parts]
-    return compiled.level, compiled.absence.ends, compiled.absence.shown, *made
+    """What a query about absence or with steps is made of."""
+    made = [(part.text, part.compiled.group, part.compiled.template) for part in compiled.parts]
+    about = () if compiled.absence is None else (compiled.absence.ends, compiled.absence.shown)
+    return compiled.level, compiled.is_made, *about, *made
 
 
 def told(error: QueryError) -> tuple[object, ...]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from random import Random
+
 import pytest
 from both_sides import channel_facts
 from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from preparing import Both, near
+from step_queries import other_numbers, step_query
 from strategies import (
     NUMERIC,
     TEXTS,
@@ -22,6 +26,9 @@ from strategies import (
 from xscl.language.compile import compile_query
 from xscl.language.forms import Preparer
 from xscl.language.parser import parse_query
+from xscl.language.step_outlines import known_shape
+from xscl.language.step_shapes import shape_of
+from xscl.language.steps import steps_of
 from xscl.language.unsatisfiable import impossible
 
 FACTS = channel_facts(NUMERIC, TEXTS)
@@ -117,3 +124,22 @@ def test_texts_by_the_grammar(texts: list[str]) -> None:
     both = Both()
     for text in [*texts, *texts]:
         both.check(text)
+
+
+def test_texts_that_differ_in_numbers_of_steps() -> None:
+    """They are compiled as each is alone, and so are their shapes and numbers."""
+    filled = count = 0
+    for seed in range(examples(100)):
+        choose, both = Random(seed), Both()
+        first = step_query(choose, steps=3, with_absence=seed % 4 == 0)
+        for _ in range(8):
+            text = other_numbers(choose, first)
+            if seed % 3 == 0:
+                text = re.sub(r"(?<=[<>=*+-] )\d(?![\d.])", rf"\g<0>.{choose.randrange(1, 9)}", text)
+            before = both.preparer.compilations
+            if both.check(text) is None:
+                continue
+            count += text != first
+            filled += text != first and both.preparer.compilations == before
+            assert known_shape(text, ()) == shape_of(steps_of(parse_query(text), text)), text
+    assert filled > count / 5

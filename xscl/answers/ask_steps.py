@@ -22,8 +22,8 @@ from xscl.catalog.channels import read_channels
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import NEVER
 from xscl.language.facts import ANSWERS
+from xscl.language.step_outlines import known_steps
 from xscl.language.step_terms import StepsDefinition
-from xscl.language.steps import known_steps
 from xscl.store.home import Home
 from xscl.store.results import StoredMatch, match_id
 from xscl.templates.fold_rounds import MOST_INSTANCES, MOST_ROUNDS

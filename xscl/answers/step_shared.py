@@ -15,9 +15,9 @@ from xscl.catalog.steps import read_stepped
 from xscl.catalog.tables import NEVER
 from xscl.language import ast
 from xscl.language.format import format_operand, format_string
+from xscl.language.step_outlines import known_shape, known_steps
 from xscl.language.step_shapes import comparisons_of, slots_of, step_id
 from xscl.language.step_terms import Next, Node, StepsDefinition
-from xscl.language.steps import known_shape, known_steps
 from xscl.language.terms import Comparison, Term
 
 __all__ = ["NumberFacts", "SharedStep", "shared_step"]

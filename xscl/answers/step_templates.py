@@ -16,9 +16,9 @@ from xscl.catalog.queries import read_query
 from xscl.catalog.steps import Stepped, read_stepped
 from xscl.catalog.suggestions import no_template
 from xscl.catalog.tables import NEVER
+from xscl.language.step_outlines import known_shape
 from xscl.language.step_shapes import alike, filled, step_id
 from xscl.language.step_terms import Fold, Next, StepsDefinition
-from xscl.language.steps import known_shape
 
 __all__ = ["StepTemplate", "is_step", "read_step_templates", "step_facts", "step_rows", "step_sql_text", "step_text"]
 

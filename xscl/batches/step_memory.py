@@ -20,9 +20,9 @@ from xscl.batches.step_rows import Layout, layout_of
 from xscl.batches.step_sharing import Sharing, sharing_of
 from xscl.catalog.steps import Stepped, SteppedQueries, read_stepped
 from xscl.catalog.windows import Reader, queries_state
+from xscl.language.step_outlines import known_shape
 from xscl.language.step_shapes import step_id
 from xscl.language.step_terms import Node, StepsDefinition
-from xscl.language.steps import known_shape
 from xscl.templates.columns import Bools, Int64s
 
 __all__ = ["AskedSteps", "Members", "Readers", "SharedStep", "StepMemory"]
@@ -204,13 +204,14 @@ class StepMemory:
 def _steps(stepped: SteppedQueries, first: int, levels: Sequence[frozenset[str]]) -> dict[str, SharedStep]:
     """Return the steps of queries that are there from a place on, by name."""
     found: dict[str, SharedStep] = {}
-    names: dict[tuple[StepsDefinition, tuple[tuple[str, ...], ...]], str] = {}
+    # Shapes of texts of one outline are one object; digesting it takes longer than all else.
+    names: dict[tuple[int, tuple[tuple[str, ...], ...]], tuple[StepsDefinition, str]] = {}
     for each in stepped.groups:
         shape, numbers = known_shape(each.text, tuple(sorted(each.namespaces.items())))
-        key = shape, each.channels
+        key = id(shape), each.channels
         if key not in names:
-            names[key] = step_id(*key)
-        name = names[key] + (f"_{each.gid}" if each.is_alone else "")
+            names[key] = shape, step_id(shape, each.channels)
+        name = names[key][1] + (f"_{each.gid}" if each.is_alone else "")
         if name not in found:
             read = {channel for channels in each.channels for channel in channels}
             level = max((number for number, of in enumerate(levels, 1) if of & read), default=0)

@@ -42,7 +42,10 @@
 * ``row_windows``: Row windows of a query: ``LAST 2 OF x``
 * ``selection``: Output documents: what a match shows of its members (docs/reference/language.md, Output)
 * ``shown``: Queries by which answers are shown, where these are not the matches of blocks and joins
+* ``skeletons``: Skeletons of texts: all that is left of one without its constants
 * ``statements``: Statements of a text: found one by one, told apart by their tokens, parsed when they are asked for
+* ``step_outlines``: Texts with steps that differ in numbers of their conditions alone: the shape of one, with the
+  numbers of others
 * ``step_parser``: The braces of steps, NEXT, FOLD and FILTER: one method a rule of docs/reference/language.md
 * ``step_shapes``: Shapes of steps: what queries have in common that differ only in the numbers of their conditions
 * ``step_terms``: Steps of a query by places instead of names: what NEXT, FOLD and FILTER ask of the matches of parts

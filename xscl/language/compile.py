@@ -17,6 +17,7 @@ from xscl.language.format import format_level, format_query
 from xscl.language.normalize import normalize
 from xscl.language.row_windows import refuse_rows
 from xscl.language.selection import prepare_select
+from xscl.language.step_outlines import said_of
 from xscl.language.steps import parts_of, selects_values, steps_of
 from xscl.language.windows import MAX_CASES
 from xscl.templates.guards import MOST_ALTERNATIVES
@@ -105,8 +106,7 @@ def _compiled_windows(
     rows = {name for name, of in (channels or {}).items() if of.kind == "rows" and (of.numeric | of.texts | of.times)}
     plain = part_of(query, single_valued(query, text, namespaces, rows))
     part = CompiledPart(format_query(plain), compile_query(plain, text, namespaces=namespaces, channels=channels))
-    said = format_query(replace(query, publish=None, level=None))
-    group = replace(part.compiled.group, absence=(part.compiled.group.key, said))
+    group = replace(part.compiled.group, absence=(part.compiled.group.key, said_of(query)))
     return replace(part.compiled, group=group, windowed=part, is_made=True, plans=())
 
 
@@ -123,8 +123,7 @@ def _compiled_steps(
     )
     members = ast.Query(query.source, None if selects_values(query) else query.select, span=query.span)
     whole = compile_query(members, text, namespaces=namespaces, channels=channels)
-    said = format_query(replace(query, publish=None, level=None))
-    group = replace(whole.group, absence=(*(part.compiled.group.key for part in parts), said))
+    group = replace(whole.group, absence=(*(part.compiled.group.key for part in parts), said_of(query)))
     return replace(whole, group=group, stepped=parts, is_made=selects_values(query), level=ast.STRONG, plans=())
 
 

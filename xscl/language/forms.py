@@ -27,6 +27,7 @@ from xscl.language.outlines import Outline, Outlines
 from xscl.language.parser import parse_query
 from xscl.language.query_rows import names_json
 from xscl.language.row_windows import rows_of
+from xscl.language.step_outlines import StepOutlines
 from xscl.language.text_notes import text_notes
 from xscl.language.tokens import Token, tokenize
 from xscl.language.windows import cases_of, settled_cases
@@ -87,16 +88,18 @@ class Preparer:
         self._forms: dict[FormKey, _Form] = {}
         self._outlines = Outlines()
         """Texts that differ in constants of brackets alone."""
+        self._step_outlines: StepOutlines[Prepared] = StepOutlines(self.namespaces)
+        """Texts with steps that differ in numbers of their conditions alone."""
         self._texts: dict[str, Prepared] = {}
         self._kept = 0
         """Number of queries that were compiled since the memory was emptied."""
 
     def known(self, text: str) -> Prepared | None:
         """Return the compiled query of a text that was prepared before, or differs from such a text in constants in
-        brackets alone; None: it is to be prepared.
+        brackets or in numbers of steps alone; None: it is to be prepared.
         """
         found = self._texts.get(text)
-        if found is None and (found := self._filled(text)) is not None:
+        if found is None and (found := self._filled(text) or self._with_steps(text)) is not None:
             self._remember_text(text, found)
         return found
 
@@ -147,6 +150,8 @@ class Preparer:
             return self._compiled(*parse(), like=known[0].first)
         prepared = self._compiled(*parse())
         self._outlines.add(text, tokens, Outline(prepared.compiled, prepared.names))
+        if prepared.compiled.stepped:
+            self._step_outlines.add(text, tokens, prepared)
         return prepared
 
     def _filled(self, text: str) -> Prepared | None:
@@ -166,6 +171,16 @@ class Preparer:
         if compiled.notes != known.first.notes:
             compiled = replace(compiled, notes=known.first.notes)
         return Prepared(compiled, known.names)
+
+    def _with_steps(self, text: str) -> Prepared | None:
+        """Compile a text with steps without parsing it; None: that does not do."""
+        found = self._step_outlines.find(text)
+        if found is None:
+            return None
+        first, steps = found
+        self._kept += 1
+        group = replace(first.compiled.group, absence=(*first.compiled.group.absence[:-1], steps.said))
+        return replace(first, compiled=replace(first.compiled, group=group))
 
     def _remember_text(self, text: str, prepared: Prepared) -> None:
         self._forget()
@@ -225,6 +240,7 @@ class Preparer:
         if self._kept > _MOST_COMPILED:
             self._forms.clear()
             self._outlines.clear()
+            self._step_outlines.clear()
             self._kept = 0
             self._texts.clear()
         elif len(self._texts) >= _MOST_TEXTS:

@@ -4,17 +4,11 @@ The constants of a text are replaced by *marks*, and the text with marks is brou
 stands in one condition, as it was written, the constants of another text are put in its place, and nothing is parsed.
 The queries that a query about absence is made of are filled in with it.  Where marks stand in guards alone, all else
 that a text is compiled to is that of the first one.  Any other outline, and any constant that may be refused, goes the
-way of all texts.
-
-Nor are tokens read.  One regular expression cuts constants out of a text, with the pattern that tokens of constants
-have.  The first text of a *skeleton*, which is all that is left, is cut only if each piece is one of its tokens.  Then
-the tokens of any text with the same skeleton are the same but for these constants: the reader of tokens meets the
-same characters in the same order between them.
+way of all texts.  Nor are tokens read (``skeletons``).
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +27,8 @@ from xscl.language.format import format_query, format_string
 from xscl.language.guards import Lifted, guard_of
 from xscl.language.normalize import NormalBlock, NormalQuery, TreeNode, normalize
 from xscl.language.parser import parse_query
-from xscl.language.tokens import CONSTANT, Token, tokenize
+from xscl.language.skeletons import QUOTES, Skeleton, bracketed, constant_spans, cut
+from xscl.language.tokens import Token, tokenize
 from xscl.xpath.pattern import Condition, Constant
 
 __all__ = ["Outline", "Outlines"]
@@ -42,21 +37,6 @@ _MOST = 2_000
 """Words and signs, and hundreds of characters, of a text that is filled in; longer ones may be refused."""
 _CLAUSES = frozenset(("as", "change", "create", "declare", "drop", "publish", "select", "starting"))
 _OTHERS = frozenset(("bad", "constructor", "next"))
-_BRACKETS = frozenset("[]{}")
-_QUOTES = frozenset("'\"")
-_CONSTANT = re.compile(rf"(?<![\w.'\"-])({CONSTANT})")
-"""A constant that nothing before it may be a part of."""
-_COMMENT = re.compile(r"\(:|--")
-
-
-def _within(kind: str, nested: int, joining: bool) -> tuple[bool, int]:
-    """Return whether what comes behind a bracket or a brace is in braces, and in how many brackets.
-
-    Brackets in braces are ends of windows, which need not be closed by a bracket.
-    """
-    if kind in "{}":
-        return kind == "{", nested
-    return joining, nested if joining else nested + (1 if kind == "[" else -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +166,7 @@ class Outline:
         words: list[str] = []
         marks: list[Constant] = []
         end = 0
-        for token in _bracketed(tokens):
+        for token in bracketed(tokens):
             is_number = token.kind == "number"
             marks.append(Constant(f"{7_000_000_001 + len(marks)}" if is_number else f"qz{len(marks)}zq", is_number))
             words += [text[end : token.start], str(marks[-1])]
@@ -231,11 +211,11 @@ class Outlines:
     """The outlines that were met, by skeletons of texts."""
 
     def __init__(self) -> None:
-        self._skeletons: dict[tuple[str, ...], _Skeleton] = {}
+        self._skeletons: dict[Skeleton, _Skeleton] = {}
 
     def find(self, text: str) -> tuple[Outline, list[str]] | None:
         """Return the outline of a text and its constants in brackets of blocks; None: it is not known, or has none."""
-        words, constants = _cut(text)
+        words, constants = cut(text)
         found = self._skeletons.get(words)
         outline = None if found is None else found.outlines.get(tuple([constants[at] for at in found.outside]))
         if found is None or outline is None:
@@ -244,7 +224,7 @@ class Outlines:
 
     def add(self, text: str, tokens: Sequence[Token], first: Outline) -> None:
         """Note the first text of an outline; ``tokens`` are the text's."""
-        words, constants = _cut(text)
+        words, constants = cut(text)
         found = self._skeletons.get(words)
         if found is None:
             found = _skeleton(text, words, tokens)
@@ -258,22 +238,11 @@ class Outlines:
         self._skeletons.clear()
 
 
-def _cut(text: str) -> tuple[tuple[str, ...], list[str]]:
-    """Return the skeleton of a text and its constants."""
-    parts = _CONSTANT.split(text)
-    constants = parts[1::2]
-    return (*parts[::2], "".join([each[0] if each[0] in _QUOTES else "0" for each in constants])), constants
-
-
-def _skeleton(text: str, words: Sequence[str], tokens: Sequence[Token]) -> _Skeleton | None:
+def _skeleton(text: str, words: Skeleton, tokens: Sequence[Token]) -> _Skeleton | None:
     """Return the skeleton of the first text that has it; None: it has no constants in brackets, or is not told so."""
-    if not tokens or any(map(_COMMENT.search, words)):
-        return None
-    begin = tokens[0].start
-    told = {(each.start - begin, each.end - begin) for each in tokens if each.kind in ("string", "number")}
-    inside = {(each.start - begin, each.end - begin) for each in _bracketed(tokens)}
-    spans = [each.span(1) for each in _CONSTANT.finditer(text)]
-    if not told.issuperset(spans) or inside.isdisjoint(spans):
+    spans = constant_spans(text, words, tokens)
+    inside = {(each.start - tokens[0].start, each.end - tokens[0].start) for each in bracketed(tokens)}
+    if spans is None or inside.isdisjoint(spans):
         return None
     places = range(len(spans))
     return _Skeleton(
@@ -321,7 +290,7 @@ def _worded(part: _Marked, text: str, marks: Sequence[Constant]) -> _Marked:
         Refused: there are other constants in its brackets.
     """
     words, order, end = list[str](), list[int](), 0
-    for token in _bracketed(tokenize(text)):
+    for token in bracketed(tokenize(text)):
         mark = Constant(token.value, token.kind == "number")
         if mark not in marks:
             raise Refused
@@ -331,16 +300,6 @@ def _worded(part: _Marked, text: str, marks: Sequence[Constant]) -> _Marked:
     return replace(part, words=(*words, text[end:]), order=tuple(order))
 
 
-def _bracketed(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Iterate over the constants in brackets of blocks."""
-    nested, joining = 0, False
-    for token in tokens:
-        if token.kind in _BRACKETS:
-            joining, nested = _within(token.kind, nested, joining)
-        elif nested > 0 and not joining and token.kind in ("string", "number"):
-            yield token
-
-
 def _constant(text: str) -> Constant:
     """Return the constant that a text has.
 
@@ -348,7 +307,7 @@ def _constant(text: str) -> Constant:
         Refused: it is no number after all.
     """
     quote = text[0]
-    if quote in _QUOTES:
+    if quote in QUOTES:
         return Constant(text[1:-1].replace(quote * 2, quote), is_number=False)
     number = number_text(text)
     if number is None:

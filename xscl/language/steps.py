@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from functools import lru_cache
 from typing import NoReturn
 
 from xscl.base.errors import QueryError, Span, UnsatisfiableWindowError, UnsupportedFeatureError
@@ -17,9 +15,7 @@ from xscl.base.types import FIRST_TIME, LAST_TIME
 from xscl.language import ast, constructor
 from xscl.language.absence import cut_offset, negated_variable, unbounded
 from xscl.language.normalize import normalize
-from xscl.language.parser import parse_query
 from xscl.language.selection import Element, prepare_select
-from xscl.language.step_shapes import shape_of
 from xscl.language.step_terms import (
     Between,
     DurationIs,
@@ -38,7 +34,7 @@ from xscl.language.step_terms import (
 from xscl.language.step_values import FoldNames, Scope, StepValues
 from xscl.language.terms import Comparison, Term, bound, item_name, path_of
 
-__all__ = ["known_shape", "known_steps", "parts_of", "selects_values", "steps_of"]
+__all__ = ["parts_of", "selects_values", "steps_of"]
 
 
 def parts_of(query: ast.Query) -> tuple[ast.Query, ...]:
@@ -70,18 +66,6 @@ def steps_of(query: ast.Query, text: str, namespaces: Mapping[str, str] | None =
         UnsupportedFeatureError: ``XSCL_STEP_LIMIT``.
     """
     return _Definer(query, text, namespaces).definition()
-
-
-@lru_cache(maxsize=1 << 14)
-def known_steps(text: str, namespaces: tuple[tuple[str, str], ...]) -> StepsDefinition:
-    """Return the definition of a registered text."""
-    return steps_of(parse_query(text), text, dict(namespaces))
-
-
-@lru_cache(maxsize=1 << 17)
-def known_shape(text: str, namespaces: tuple[tuple[str, str], ...]) -> tuple[StepsDefinition, tuple[Fraction, ...]]:
-    """Return the shape of a registered text, and its numbers (``shape_of``)."""
-    return shape_of(known_steps(text, namespaces))
 
 
 # -- what is mentioned ---------------------------------------------------------------------------------------------
