@@ -286,7 +286,9 @@ class _Definer:
         scope = Scope(of.blocks)
         comparisons = [self._comparison(each, scope) for each in step.conditions if isinstance(each, ast.Atom)]
         durations = [DurationIs(each.op, each.time) for each in step.conditions if isinstance(each, ast.Duration)]
-        node = Filter(of.node, tuple(comparisons), tuple(durations), self._between(step.windows, scope))
+        most = min((each.time - (each.op == "<") for each in durations if each.op in ("<", "<=")), default=None)
+        node = of.node if most is None else _limited(of.node, most)
+        node = Filter(node, tuple(comparisons), tuple(durations), self._between(step.windows, scope))
         return _Built(node, of.blocks)
 
     def _fold(self, step: ast.Fold, start: int) -> _Built:
@@ -497,6 +499,21 @@ class _Definer:
                 self._fail(f"two values have the name {name}", item.span, f"write {item.path.name} AS another")
             found[name] = self.values.of_path(item.path, scope)
         return tuple(found.items())
+
+
+def _limited(node: Node, most: int) -> Node:
+    """Return a node that gives no match which lasts longer, where all that do are left out behind it.
+
+    A left side that has waited so long is of no use, and is not kept.  Right sides compete with each other, and so do
+    the matches of LONGEST: those that last long are left as they are.
+    """
+    match node:
+        case Filter():
+            return replace(node, of=_limited(node.of, most))
+        case Next() | Fold() if not (isinstance(node, Fold) and node.longest):
+            skip = replace(node.skip, duration=_least(node.skip.duration, most))
+            return replace(node, left=_limited(node.left, most), skip=skip)
+    return node
 
 
 def _cut(offset: int | None) -> int | None:
