@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from xscl.base.durations import format_duration
 from xscl.language import ast
@@ -17,9 +18,10 @@ from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import is_sub_query
 from xscl.language.format import format_level, format_negation, format_operand, format_operator, format_query
 from xscl.language.parser import parse_query
-from xscl.language.step_shapes import comparisons_of, shape_of, slots_of, step_id
+from xscl.language.step_outlines import known_shape
+from xscl.language.step_shapes import comparisons_of, slots_of, step_id
 from xscl.language.step_terms import Filter, Fold, Next, Node, Part, Without
-from xscl.language.steps import steps_of
+from xscl.language.steps import parts_of
 from xscl.language.variable_paths import paths_of, pattern_of, selected_paths
 from xscl.templates.rules import Kind, Operator
 
@@ -41,7 +43,8 @@ class Queried:
     namespaces: Mapping[str, str]
 
 
-_Compile = Callable[[ast.Query, str, Mapping[str, str]], CompiledQuery]
+_Compile = Callable[[str, Mapping[str, str]], CompiledQuery]
+"""Compiles a text with namespaces."""
 _SubQuery = Callable[[str], Queried | None]
 """Gives the query whose answers a channel has; None: it ended meanwhile."""
 
@@ -80,6 +83,12 @@ class _Operators:
         self.channels[channel] = source
 
 
+@lru_cache(maxsize=1 << 12)
+def _part_tree(text: str) -> ast.Query:
+    """Return the tree of a query of which many others are made."""
+    return parse_query(text)
+
+
 def operators_of(query: Queried, compile_: _Compile, sub_query: _SubQuery) -> list[Operator]:
     """Return the operators of a query, each behind those that it reads."""
     made = _Operators(query.name)
@@ -95,8 +104,8 @@ class _Reader:
 
     def answers(self) -> Source:
         """Return where the answers of the query come from."""
-        tree = parse_query(self.query.text)
-        return self.source(tree, self.query.text, self.compile(tree, self.query.text, self.query.namespaces))
+        text = self.query.text
+        return self.source(parse_query(text), text, self.compile(text, self.query.namespaces))
 
     def source(self, tree: ast.Query, text: str, compiled: CompiledQuery) -> Source:
         """Return where the matches of a query come from."""
@@ -116,7 +125,7 @@ class _Reader:
         return self.made.add("join", group.instance.key, own, tuple(blocks), said, constants)
 
     def _part(self, text: str, compiled: CompiledQuery) -> Source:
-        return self.source(parse_query(text), text, compiled)
+        return self.source(_part_tree(text), text, compiled)
 
     def _block(self, place: int, block: ast.Block, compiled: CompiledQuery) -> Source:
         """Return where the documents of a block come from."""
@@ -147,7 +156,7 @@ class _Reader:
         of = self._part(compiled.windowed.text, compiled.windowed.compiled)
         definition = definition_of(tree, text, self.query.namespaces)
         names = paths_of(ast.blocks(tree.source))
-        paths = selected_paths(parse_query(compiled.windowed.text))
+        paths = selected_paths(_part_tree(compiled.windowed.text))
         kind = definition.window, definition.every, definition.last, definition.per, definition.group
         told = definition.columns, definition.element, definition.holes
         own = kind, definition.aggregates, definition.crossing, definition.once_per, definition.top, definition.by, told
@@ -167,10 +176,10 @@ class _Reader:
         names = paths_of([*ast.blocks(tree.source), *(each.right for each in tree.negations)])
         absent = list(tree.negations)
         sources = [self._part(part.text, part.compiled) for part in compiled.stepped]
-        definition = steps_of(tree, text, self.query.namespaces)
-        shape, numbers = shape_of(definition)
+        shape, numbers = known_shape(text, tuple(sorted(self.query.namespaces.items())))
         # Right sides that select other nodes are other rows.
-        paths = tuple(tuple(names.get(name, name) for name in part.names) for part in definition.parts)
+        told = [[path.name for path in ast.selected(part.select)] for part in parts_of(tree)]
+        paths = tuple(tuple(names.get(name, name) for name in part) for part in told)
         shared = step_id(shape, [part.channels for part in shape.parts]), paths
 
         def keys(node: Node) -> tuple[Hashable, Hashable]:

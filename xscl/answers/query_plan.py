@@ -19,9 +19,8 @@ from xscl.catalog.queries import query_info
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import IS_LISTED, NEVER, QUERIES
-from xscl.language import ast
-from xscl.language.compile import compile_query
 from xscl.language.compiled import CompiledQuery
+from xscl.language.forms import Preparer
 from xscl.registry.query_list import IS_WRITTEN, QueryFilter, list_queries
 from xscl.templates.picture import GraphFormat
 from xscl.templates.rules import KINDS, RULES, MOp, Operator, Rule, named_rules, planned
@@ -197,8 +196,13 @@ def plan_of(connection: Connection, queries: Sequence[QueryInfo], rules: Sequenc
     facts = read_facts(connection)
     labels = {stream.name: stream.channel for stream in read_streams(connection).values()}
 
-    def compiled(tree: ast.Query, text: str, namespaces: Mapping[str, str]) -> CompiledQuery:
-        return compile_query(tree, text, namespaces=namespaces, channels=facts)
+    preparers: dict[tuple[tuple[str, str], ...], Preparer] = {}
+
+    def compiled(text: str, namespaces: Mapping[str, str]) -> CompiledQuery:
+        key = tuple(sorted(namespaces.items()))
+        if key not in preparers:
+            preparers[key] = Preparer(namespaces, facts)
+        return preparers[key].prepare_text(text).compiled
 
     def sub_query(name: str) -> Queried | None:
         row = connection.execute(sa.select(QUERIES).where(QUERIES.c.qid == name, IS_LISTED)).mappings().first()
