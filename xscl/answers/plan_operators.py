@@ -85,7 +85,7 @@ class _Operators:
 
 @lru_cache(maxsize=1 << 12)
 def _part_tree(text: str) -> ast.Query:
-    """Return the tree of a query of which many others are made."""
+    """Return the tree of a query that is part of many others."""
     return parse_query(text)
 
 

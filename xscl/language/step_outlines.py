@@ -36,7 +36,7 @@ _BESIDE = frozenset(("<", "<=", ">", ">=", "=", "!=", "+", "-", "*"))
 """Signs beside numbers of conditions."""
 
 First = TypeVar("First")
-"""What is kept of the first text of an outline."""
+"""Facts of the first text of an outline that are kept."""
 
 
 def said_of(query: ast.Query) -> str:
