@@ -51,7 +51,7 @@ class FilledSteps:
     shape: StepsDefinition
     numbers: tuple[Fraction, ...]
     said: str
-    """Text by which it is of a group (``said_of``)."""
+    """Text by which it is of a group (``said_of``), with its own constants in brackets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,21 @@ class _Outlines(Generic[First]):
 
     free: frozenset[int]
     """Places of constants that may be numbers of conditions."""
+    ignored: frozenset[int]
+    """Places of constants that no shape depends on."""
     known: dict[tuple[str | None, ...], _Outline[First]] = field(default_factory=dict)
     """Outlines by their constants; None: a mark."""
 
     def marks(self, constants: Sequence[str]) -> list[int]:
         """Return the places of marks."""
         return [at for at, each in enumerate(constants) if at in self.free and _may_vary(each)]
+
+    def key(self, constants: Sequence[str], marks: Sequence[int]) -> tuple[str | None, ...]:
+        """Return the key of an outline."""
+        key: list[str | None] = list(constants)
+        for at in (*marks, *self.ignored):
+            key[at] = None
+        return tuple(key)
 
 
 def _may_vary(constant: str) -> bool:
@@ -110,9 +119,15 @@ def _may_vary(constant: str) -> bool:
 class StepOutlines(Generic[First]):
     """The outlines that were met, by skeletons of texts."""
 
-    def __init__(self, namespaces: Mapping[str, str]) -> None:
-        """``namespaces`` are URIs by prefix."""
-        self._namespaces = namespaces
+    def __init__(self, namespaces: Mapping[str, str], *, of_shapes: bool = False) -> None:
+        """Begin without any.
+
+        Args:
+            namespaces: URIs by prefix.
+            of_shapes: texts are sound, and only their shapes are asked for, on which constants of brackets have no
+                bearing; all that is told of a group is then of the first text.
+        """
+        self._namespaces, self._of_shapes = namespaces, of_shapes
         self._skeletons: dict[Skeleton, _Outlines[First]] = {}
 
     def find(self, text: str) -> tuple[First, FilledSteps] | None:
@@ -124,7 +139,7 @@ class StepOutlines(Generic[First]):
         if outlines is None:
             return None
         marks = outlines.marks(constants)
-        found = outlines.known.get(_key(constants, marks))
+        found = outlines.known.get(outlines.key(constants, marks))
         if found is None:
             return None
         if not found.is_made:
@@ -136,15 +151,19 @@ class StepOutlines(Generic[First]):
         words, constants = cut(text)
         if words not in self._skeletons:
             spans = constant_spans(text, words, tokens)
-            if spans is None or not (free := _free(tokens)).intersection(spans):
+            if spans is None:
                 return
             if len(self._skeletons) >= _MOST:
                 self._skeletons.clear()
-            self._skeletons[words] = _Outlines(frozenset(at for at, span in enumerate(spans) if span in free))
+            free, inside = _free(tokens)
+            self._skeletons[words] = _Outlines(
+                frozenset(at for at, span in enumerate(spans) if span in free),
+                frozenset(at for at, span in enumerate(spans) if span in inside and self._of_shapes),
+            )
         outlines = self._skeletons[words]
         marks = outlines.marks(constants)
-        if marks:
-            outlines.known.setdefault(_key(constants, marks), _Outline(text, first))
+        if marks or outlines.ignored:
+            outlines.known.setdefault(outlines.key(constants, marks), _Outline(text, first))
 
     def clear(self) -> None:
         """Forget all of them."""
@@ -176,25 +195,20 @@ class StepOutlines(Generic[First]):
         return found if (own.numbers, own.said) == (numbers, said_of(query)) else None
 
 
-def _key(constants: Sequence[str], marks: Sequence[int]) -> tuple[str | None, ...]:
-    key: list[str | None] = list(constants)
-    for at in marks:
-        key[at] = None
-    return tuple(key)
-
-
-def _free(tokens: Sequence[Token]) -> set[tuple[int, int]]:
-    """Return the places of numbers outside of brackets that are compared or calculated with, but for durations."""
-    begin, inside = tokens[0].start, {each.start for each in bracketed(tokens)}
+def _free(tokens: Sequence[Token]) -> tuple[set[tuple[int, int]], set[tuple[int, int]]]:
+    """Return the places of numbers that steps compare or calculate with, and of constants in brackets."""
+    begin = tokens[0].start
+    inside = {(each.start - begin, each.end - begin) for each in bracketed(tokens)}
     kinds = ["", *(each.kind for each in tokens), ""]
-    return {
+    beside = {
         (each.start - begin, each.end - begin)
         for at, each in enumerate(tokens)
         if each.kind == "number"
-        and each.start not in inside
         and (kinds[at] in _BESIDE or kinds[at + 2] in _BESIDE)
+        # That is a duration.
         and not (kinds[at + 2] == "name" and tokens[at + 1].value.lower() in UNITS)
     }
+    return beside - inside, inside
 
 
 def _cut_said(said: str, count: int) -> tuple[tuple[str, ...], tuple[int, ...]] | None:
@@ -234,4 +248,4 @@ def known_shape(text: str, namespaces: _Namespaces) -> tuple[StepsDefinition, tu
 
 @lru_cache(maxsize=1 << 6)
 def _outlines(namespaces: _Namespaces) -> StepOutlines[None]:
-    return StepOutlines(dict(namespaces))
+    return StepOutlines(dict(namespaces), of_shapes=True)
