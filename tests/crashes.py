@@ -116,6 +116,7 @@ QUERIES_AT_FIRST = {
     "PUBLISH M CONSISTENCY MIDDLE",
     "believed": "M/unmet/@k->x FOLLOWED BY {x = y, 1 h} S//k->y ON CHANGE RETRACT",
     "next": "readings[./room->r][./temp->t] NEXT {r = q, 1 h} readings[./room->q][./temp->u]",
+    "soon": "readings[./room->r][./temp->t] NEXT {r = q, 1 h} readings[./room->q][./temp->u] CONSISTENCY MIDDLE",
     "rising": "SELECT r, t, u FROM readings[./room->r][./temp->t] "
     "FOLD {r = q, 1 h WHILE u > last(u, t)} readings[./room->q][./temp->u]",
     "fog": "weather->w[./visib <= 1][./origin->o1] FOLLOWED BY {o1 = o2, 2 h} "

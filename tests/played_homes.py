@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from absences import S, add_channels, record
 from oracle.absence import Asked, Beat, Intake, Terms
@@ -16,6 +16,9 @@ import xscl
 from xscl.base.settings import Settings
 from xscl.engine import Engine
 from xscl.language.parser import parse_query
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class Replays:
@@ -51,14 +54,18 @@ class PlayedHome(Replays):
     chance_of_a_drop: ClassVar[float]
     most_queries: ClassVar[int]
     chance_of_a_replay: ClassVar[float] = 0.0
+    latenesses: ClassVar[Sequence[int | None]] = (0, 2 * S, 6 * S)
 
-    def __init__(self, folder: Path, choose: random.Random) -> None:
+    def __init__(self, folder: Path, choose: random.Random, spark: SparkSession | None = None) -> None:
+        """Make a home; with a session of Spark its tasks work."""
         self.choose = choose
         self.terms = {
-            name: Terms(choose.choice([0, 2 * S, 6 * S]), choose.choice([None, "one"]), choose.choice([None, 6 * S]))
+            name: Terms(choose.choice(self.latenesses), choose.choice([None, "one"]), choose.choice([None, 6 * S]))
             for name in "AB"
         }
-        self.engine = xscl.connect(home=folder, settings=Settings(where="driver"))
+        self.engine = xscl.connect(
+            home=folder, settings=Settings(where="driver" if spark is None else "spark"), spark=spark
+        )
         add_channels(self.engine, self.terms)
         self.texts = self.some_texts()
         self.events: dict[Doc, int] = {}

@@ -111,7 +111,15 @@ class _Steps:
         self.world = World(numeric, texts, times, NAMESPACES)
         self.columns = {"numeric": numeric, "texts": texts, "times": times}
         judged = intake.judged().items()
-        self.events = {d: p for d, p in judged if asked.since < p < asked.until and not d.late}
+        level = asked.query.level or ast.STRONG
+        self.memory, self.behind = level.memory, level.blocking
+        if level.blocking == 0 and level.memory != 0:
+            self.behind = -1  # the clock shows it
+        self.events = {
+            d: p
+            for d, p in judged
+            if asked.since < p < asked.until and not d.late and d.ts >= intake.settled(d.channel, p - 1, self.memory)
+        }
         self.events |= {d: at for d, at in intake.again.items() if asked.since < intake.events[d] and at < asked.until}
         self.measures = {each.text: each for each in asked.query.measures}
         self.channels: dict[str, str] = {}
@@ -352,7 +360,7 @@ class _Steps:
         """The first place, from one on, at which all that may stand to the right up to a time is in."""
         channels = {block.channel for block in ast.blocks(right)}
         for place in self.places:
-            if place >= least and all(self.intake.settled(channel, place) > time for channel in channels):
+            if place >= least and all(self.intake.settled(channel, place, self.behind) > time for channel in channels):
                 return place
         return FOR_EVER + 1
 

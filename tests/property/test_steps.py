@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
 
 import pytest
 from absences import S
 from budget import examples
-from oracle.absence import Asked, Intake
+from oracle.absence import FOR_EVER, Asked, Intake
 from oracle.evaluate import Doc
 from oracle.steps import Stepped, at_last, stepped
 from played_homes import PlayedHome
@@ -20,6 +21,20 @@ from xscl.batches import step_meeting
 from xscl.language.format import format_query
 from xscl.language.parser import parse_query
 from xscl.language.steps import steps_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEVELS = {
+    "STRONG": 0,
+    "MIDDLE": 0,
+    "WEAK": 0,
+    "BLOCKING 0 s MEMORY 2 s": 2 * S,
+    "BLOCKING 1 s MEMORY 2 s": 2 * S,
+    "BLOCKING 2 s MEMORY 2 s": 2 * S,
+    "BLOCKING 1 s MEMORY 5 s": 5 * S,
+}
+"""Levels of consistency with what they remember."""
 
 
 class Home(PlayedHome):
@@ -90,10 +105,11 @@ def _text(choose: random.Random) -> str:
 class Replayed(Home):
     """The same with late events that are taken again; the log tells each change."""
 
+    causes: ClassVar[set[str]] = {"replayed"}
     chance_of_a_replay = 0.12
 
-    def __init__(self, folder: Path, choose: random.Random) -> None:
-        super().__init__(folder, choose)
+    def __init__(self, folder: Path, choose: random.Random, spark: SparkSession | None = None) -> None:
+        super().__init__(folder, choose, spark)
         self.holding: set[str] = set()
         self.cursor = "start"
         self.taken_back = 0
@@ -107,9 +123,45 @@ class Replayed(Home):
             self.holding ^= {match.id}
             if match.retracted is not None:
                 self.taken_back += 1
-                assert match.retracted.because == "replayed" and match.retracted.by is not None
+                assert match.retracted.because in self.causes and match.retracted.by is not None
         self.cursor = changes.cursor
         assert self.holding == {match.id for match in self.engine.matches()}
+        return found
+
+
+class Corrected(Replayed):
+    """The same with queries of all levels of consistency, whose answers late events correct."""
+
+    chance_of_a_replay, chance_of_another = 0.04, 0.08
+    latenesses = 3 * S, 6 * S, 9 * S, None
+    causes: ClassVar[set[str]] = {"replayed", "late"}
+
+    def some_texts(self) -> list[str]:
+        longest = min(FOR_EVER if terms.lateness is None else terms.lateness for terms in self.terms.values())
+        levels = [level for level, memory in LEVELS.items() if memory <= longest]
+        texts: list[str] = []
+        while not texts:
+            texts = [text for text in super().some_texts() if "LONGEST" not in text]
+        return [f"{text} CONSISTENCY {level}" for text in texts for level in self.choose.sample(levels, 2)]
+
+
+class Heard(Corrected):
+    """The same with queries that publish, and one that reads what they publish and takes it back."""
+
+    causes: ClassVar[set[str]] = {"replayed", "late", "removed"}
+
+    def register(self) -> None:
+        if not self.asked:
+            self.engine.register("P->x ON CHANGE RETRACT", name="reader")
+            self.place += 1
+        super().register()
+
+    def some_texts(self) -> list[str]:
+        return [text.replace(" CONSISTENCY ", " PUBLISH P CONSISTENCY ") for text in super().some_texts()]
+
+    def compare(self) -> int:
+        found = super().compare()
+        assert len(self.engine.matches("reader")) == found
         return found
 
 
@@ -127,6 +179,19 @@ def test_replayed_events_correct_steps(tmp_path: Path) -> None:
     homes = [Replayed(tmp_path / str(seed), random.Random(seed)) for seed in range(40, 40 + examples(2))]
     assert sum(home.play() for home in homes) > 20
     assert sum(home.taken_back for home in homes) > 3
+
+
+def test_late_events_correct_steps(tmp_path: Path) -> None:
+    kinds = Heard, Corrected
+    homes = [kinds[seed % 2](tmp_path / str(seed), random.Random(seed)) for seed in range(138, 138 + examples(4))]
+    assert sum(home.play() for home in homes) > 10
+    assert sum(home.taken_back for home in homes) > 10
+
+
+def test_steps_over_what_tasks_find_are_corrected_alike(tmp_path: Path, spark: SparkSession) -> None:
+    home = Corrected(tmp_path / "home", random.Random(13), spark)
+    home.texts = ["A->x[./k->k] NEXT {k = l} A->y[./k->l] CONSISTENCY MIDDLE"]
+    assert home.play(12) > 0 and home.taken_back > 0
 
 
 def test_queries_that_are_moved_in_halves_are_told_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

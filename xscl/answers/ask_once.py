@@ -125,7 +125,8 @@ def query_once(
         if compiled.windowed is not None:
             return _made(of_windows(home, info, compiled.windowed.text, parts[0]), (*notes, *waiting))
         if compiled.stepped:
-            stepped = Stepped(home, info, parts)
+            memory = None if compiled.level is None else compiled.level.memory
+            stepped = Stepped(home, info, parts, memory)
             notes = (*notes, *stepped.notes)
             if compiled.is_made:
                 return _made(stepped.made(), (*notes, *waiting))

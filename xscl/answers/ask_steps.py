@@ -15,7 +15,7 @@ from xscl.batches.aggregate_answers import Frontier
 from xscl.batches.aggregate_rows import Found, in_order, members_of, rows_of
 from xscl.batches.step_documents import step_documents, step_values
 from xscl.batches.step_matches import answer_nodes, part_rows
-from xscl.batches.step_parts import with_replayed
+from xscl.batches.step_parts import remembered, with_replayed
 from xscl.batches.step_rows import Layout, Rows, layout_of, of_members
 from xscl.batches.step_tree import Tree
 from xscl.catalog.channels import read_channels
@@ -36,12 +36,19 @@ _NEVER = -(1 << 62)
 class Stepped:
     """Answers of a query with steps, as if nothing came any more."""
 
-    def __init__(self, home: Home, info: QueryInfo, parts: Sequence[Sequence[StoredMatch]]) -> None:
-        """Decide them; ``parts`` are the matches of the query's parts."""
+    def __init__(self, home: Home, info: QueryInfo, parts: Sequence[Sequence[StoredMatch]], memory: int | None) -> None:
+        """Decide them.
+
+        Args:
+            home: the home.
+            info: the query.
+            parts: matches of its parts.
+            memory: how far behind their clocks events may have come, in microseconds; None: as far as the lateness.
+        """
         self.info = info
         self.definition: StepsDefinition = known_steps(info.text, tuple(sorted(info.namespaces.items())))
         self.layout: Layout = layout_of(self.definition)
-        rows = [_rows(home, self.definition, self.layout, number, found) for number, found in enumerate(parts)]
+        rows = [_rows(home, self.definition, self.layout, number, found, memory) for number, found in enumerate(parts)]
         last = max((int(place_of(doc)) for found in parts for match in found for doc in match.docids), default=0)
         settled = Frontier(_NEVER, np.array([last]), np.array([LAST_TIME + 1]))
         tree = Tree(self.layout, self.definition.root, [settled] * len(rows), {})
@@ -83,8 +90,15 @@ class Stepped:
         return step_values(self.definition, self.layout, self.rows, at)
 
 
-def _rows(home: Home, definition: StepsDefinition, layout: Layout, number: int, found: Sequence[StoredMatch]) -> Rows:
-    """Return the matches of a part as rows."""
+def _rows(
+    home: Home,
+    definition: StepsDefinition,
+    layout: Layout,
+    number: int,
+    found: Sequence[StoredMatch],
+    memory: int | None,
+) -> Rows:
+    """Return the matches of a part as rows, of events that came in time for a memory."""
     if not found:
         return Rows.empty(layout)
     with home.catalog.read() as connection:
@@ -93,7 +107,9 @@ def _rows(home: Home, definition: StepsDefinition, layout: Layout, number: int, 
     nodes = np.array([match.nodes for match in found], dtype=np.int64)
     whole = Found(docs, nodes, definition.parts[number].blocks)
     events = with_replayed(home, members_of(home, [whole]), NEVER)
-    return part_rows(definition, layout, number, in_order(rows_of(whole, events, channels)), events)
+    rows = part_rows(definition, layout, number, in_order(rows_of(whole, events, channels)), events)
+    blocks, _ = layout.of_parts(frozenset([number]))
+    return rows.take(remembered(rows.docs[:, blocks], events, memory))
 
 
 def _match(info: QueryInfo, id_: str, ts: int, values: dict[str, str], document: str) -> Match:

@@ -1,4 +1,4 @@
-"""Consistency of queries about absence: what each has told and taken back, what it missed, and what it still keeps.
+"""Consistency of queries about absence and with steps: what each told, took back and missed, and what it still keeps.
 
 Whether answers are right is not known while events may come; ``xscl bench consistency`` measures that.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
+import numpy as np
 import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -19,9 +20,11 @@ from xscl.answers.match_times import Times
 from xscl.base.durations import format_duration
 from xscl.base.sealed import check_file
 from xscl.batches.answered import Runs
+from xscl.batches.step_files import TOLD, read_steps
 from xscl.catalog.channels import read_channels
 from xscl.catalog.records import ChannelInfo
-from xscl.catalog.tables import IS_LISTED, PARTS, QUERIES
+from xscl.catalog.steps import has_steps, read_stepped
+from xscl.catalog.tables import IS_LISTED, NEVER, PARTS, QUERIES
 from xscl.store.home import Home
 from xscl.store.join_state import files_of_kind
 
@@ -32,27 +35,32 @@ CONSISTENCY = ["query", "level", "blocking", "memory", "inserts", "retractions",
 
 
 def consistency_rows(home: Home) -> Iterator[dict[str, object]]:
-    """Yield a row for each query about absence, by name.
+    """Yield a row for each query about absence or with steps, by name.
 
     Blocking and memory are distances behind clocks, ``inserts`` and ``retractions`` lines of its change log, and
-    ``late_for`` events that it did not see because they came too late.  ``waiting`` are bindings of its group that are
-    not answered yet, and ``correctable`` answered ones that events may still forbid.
+    ``late_for`` events that it did not see because they came too late.  ``waiting`` are bindings of its group, or
+    rows of its steps, that are not answered yet, and ``correctable`` answered ones that events may still take back.
     """
     with home.catalog.read() as connection:
         queries = connection.execute(_LISTED).all()
         channels = read_channels(connection)
         waiting, correctable = pending_bindings(home, connection)
+        for rows, counts in zip(kept_rows(home, connection), (waiting, correctable), strict=True):
+            counts.update(rows)
+        stepped = read_stepped(connection, NEVER - 1, NEVER - 1).groups if has_steps(connection) else ()
+        ends = {each.gid: {name for of in each.channels for name in of} for each in stepped}
     if not queries:
         return
     told = Counter(
         (item.query.query, item.retracted is None) for item in MatchReader(home, None, Times()).by_commit(START)
     )
     for row in queries:
+        names = ends[row.gid] if row.gid in ends else {name for name, _ in json.loads(row.ends)}
         yield {
             "query": row.qid,
             "level": row.level,
-            "blocking": _distance_text(row.blocking, row.ends, channels),
-            "memory": _distance_text(row.memory, row.ends, channels),
+            "blocking": _distance_text(row.blocking, names, channels),
+            "memory": _distance_text(row.memory, names, channels),
             "inserts": told[row.query, True],
             "retractions": told[row.query, False],
             "late_for": row.late_for,
@@ -84,10 +92,23 @@ def pending_bindings(home: Home, connection: Connection) -> tuple[Counter[int], 
     return waiting, correctable
 
 
-def _distance_text(distance: int | None, ends: str, channels: Mapping[str, ChannelInfo]) -> str | None:
-    """Write a distance behind clocks; that of the lateness is the greatest of channels that must have nothing."""
+def kept_rows(home: Home, connection: Connection) -> tuple[Counter[int], Counter[int]]:
+    """Count the rows of steps that are not answered, and answers that are not final, by group."""
+    waiting, correctable = Counter[int](), Counter[int]()
+    for file in files_of_kind(connection, "steps"):
+        kept, tables = read_steps(home.root / file.path)
+        for name, table in tables.items():
+            groups = np.array([gid for gid, _ in kept.members[name]], dtype=np.int64)
+            for bits, node in zip(*(table.column(each).to_pylist() for each in ("members", "node")), strict=True):
+                mine = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), count=len(groups)).astype(np.bool_)
+                (correctable if node == TOLD else waiting).update(np.unique(groups[mine]).tolist())
+    return waiting, correctable
+
+
+def _distance_text(distance: int | None, names: Collection[str], channels: Mapping[str, ChannelInfo]) -> str | None:
+    """Write a distance behind clocks; that of the lateness is the greatest of channels that answers wait for."""
     if distance is not None:
         return format_duration(max(0, distance))
-    known = [channels[name].lateness if name in channels else None for name, _ in json.loads(ends)]
+    known = [channels[name].lateness if name in channels else None for name in names]
     lateness = [each for each in known if each is not None]
     return format_duration(max(lateness)) if len(lateness) == len(known) else None

@@ -213,7 +213,7 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         variables=tuple(variable_facts(compiled)),
         definitions=tuple(definition_facts(compiled)),
         absent=tuple(_absent(catalog, compiled, parse_level(info.level or "STRONG"))),
-        ends=tuple(_ends(catalog, compiled, tree)),
+        ends=tuple(_ends(catalog, compiled, tree, parse_level(info.level or "STRONG"))),
         steps=() if tree.steps is None else tuple(_all_steps(tree, tree.steps)),
         parts=parts,
         shared=catalog.ask(shared_step, info.gid) if parts else None,
@@ -271,11 +271,11 @@ def _absent(catalog: Catalog, compiled: CompiledQuery, level: ast.Level) -> Iter
         yield AbsentFacts(channel, " or ".join(times), settled(channel))
 
 
-def _ends(catalog: Catalog, compiled: CompiledQuery, tree: ast.Query) -> Iterator[AbsentFacts]:
+def _ends(catalog: Catalog, compiled: CompiledQuery, tree: ast.Query, level: ast.Level) -> Iterator[AbsentFacts]:
     """Yield the channels whose times end the windows of a query, or decide its steps."""
     if tree.aggregate is None and tree.steps is None:
         return
-    settled = _settled_texts(catalog, ast.STRONG)
+    settled = _settled_texts(catalog, level)
     end = "the last member of a match"
     if tree.aggregate is not None:
         end = "the last match of a window" if tree.aggregate.every is None else "the end of a window"

@@ -51,7 +51,10 @@ def _normal_form(found: Explanation) -> Iterator[list[str]]:
     if found.ends:
         rows = [(each.channel, f"up to {each.certain}", each.settled) for each in found.ends]
         what = "Steps" if found.steps else "Windows"
-        yield [f"{what}; answered once the times of all channels are settled further", *columns(rows)]
+        when = _ANSWERED.get(found.level, _BY_CLOCK)
+        if found.level in (None, "STRONG"):
+            when = "answered once the times of all channels are settled further"
+        yield [f"{what}; {when}", *columns(rows)]
     if found.links:
         linked = [(" with ".join(link.blocks), f"by {link.by}:", ", ".join(link.asks)) for link in found.links]
         yield ["Links, put together by the documents they share", *columns(linked)]

@@ -180,7 +180,8 @@ class _Reader:
         # Right sides that select other nodes are other rows.
         told = [[path.name for path in ast.selected(part.select)] for part in parts_of(tree)]
         paths = tuple(tuple(names.get(name, name) for name in part) for part in told)
-        shared = step_id(shape, [part.channels for part in shape.parts]), paths
+        level = compiled.level or ast.STRONG
+        shared = step_id(shape, [part.channels for part in shape.parts], (level.behind, level.memory)), paths
 
         def keys(node: Node) -> tuple[Hashable, Hashable]:
             # The engine runs the whole of the steps of a shape as one.

@@ -59,7 +59,7 @@ def shared_step(connection: Connection, gid: int) -> SharedStep | None:
     """Return what a group of queries shares with others; None: it has no steps, or no live query."""
     stepped, readers, _ = read_stepped(connection, NEVER - 1, NEVER - 1)
     known = {each.gid: known_shape(each.text, tuple(sorted(each.namespaces.items()))) for each in stepped}
-    names = {each.gid: step_id(known[each.gid][0], each.channels) for each in stepped}
+    names = {each.gid: step_id(known[each.gid][0], each.channels, each.distances) for each in stepped}
     if gid not in names:
         return None
     groups = [other for other, name in names.items() if name == names[gid]]

@@ -70,7 +70,7 @@ def read_step_templates(connection: Connection) -> dict[str, StepTemplate]:
     stepped, readers, _ = read_stepped(connection, NEVER - 1, NEVER - 1)
     for each in stepped:
         shape, numbers = known_shape(each.text, tuple(sorted(each.namespaces.items())))
-        name = step_id(shape, each.channels)
+        name = step_id(shape, each.channels, each.distances)
         step = found.setdefault(name, StepTemplate(name, shape))
         step.groups[each.gid] = each, numbers
         step.queries += [reader.name for reader in readers[each.gid] if reader.until == NEVER]

@@ -170,7 +170,7 @@ def _told_rows(told: Mapping[int, Told]) -> pa.Table:
 def members_of(home: Home, found: Sequence[Found], tables: Sequence[pa.Table] = ()) -> pa.Table:
     """Read the documents of matches, as ``rows_of`` needs them; ``tables`` are documents that no file has yet."""
     texts = ["content", "cells"] if any(len(each.blocks) for each in found) else []
-    columns = ["docid", "channel", "id", "ts", "start", "late", "received", *texts]
+    columns = ["docid", "channel", "id", "ts", "start", "late", "behind", "received", *texts]
     docs = rising(np.concatenate([each.docs.reshape(-1) for each in found]))
     events = events_of(home, docs, columns, tables)
     numbers = events.column("docid").to_numpy()

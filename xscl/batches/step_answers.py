@@ -24,17 +24,19 @@ from xscl.batches.step_matches import answer_nodes
 from xscl.batches.step_memory import Members, Readers
 from xscl.batches.step_rows import Layout, Rows
 from xscl.batches.step_sharing import Sharing
+from xscl.catalog.tables import NEVER
 from xscl.catalog.windows import Reader
 from xscl.language.facts import ANSWERS
 from xscl.language.step_terms import StepsDefinition
 from xscl.store.event_files import events_of
 from xscl.store.results import StoredMatch
-from xscl.templates.columns import Int64s, numbered_rows
+from xscl.templates.columns import Bools, Int64s, numbered_rows
 from xscl.templates.lanes import FAR
 from xscl.templates.results import STEPS_LEVEL, ClassRow, ResultColumns, origin_of
 
 __all__ = ["Decided", "Kind", "Teller", "groups_having", "having"]
 
+_NONE: Int64s = np.zeros(0, np.int64)
 _Groups = tuple[int, ...]
 """Groups that have a match, and numbers of single queries below 0."""
 
@@ -48,6 +50,18 @@ class Decided:
     members: Members
     sharing: Sharing
     rows: Rows
+    ends: tuple[int, int] = (0, NEVER)
+    """Least and greatest place of the ends of the queries that this is about."""
+    told: Rows | None = None
+    """Rows that held before the batch and were not final; None: the level gives final ones alone."""
+    came: tuple[Int64s, Int64s] = (_NONE, _NONE)
+    """Documents of the batch, and their times, in the order of these; they take answers back that are not final."""
+
+    def is_about(self, places: Int64s) -> Bools:
+        """Tell which of the queries at some places this is about."""
+        until = self.members.readers.until[places]
+        found: Bools = (self.ends[0] <= until) & (until <= self.ends[1])
+        return found
 
 
 @dataclass
@@ -213,6 +227,7 @@ def having(one: Decided) -> tuple[list[Kind], Int64s]:
     for at in first.tolist():
         mine = readers.of_members(one.sharing.sets.members(int(rows.base[at]), rows.box[at]))
         mine = mine[(readers.since[mine] < rows.place[at]) & (rows.place[at] < readers.until[mine])]
+        mine = mine[one.is_about(mine)]
         kinds.append(Kind(mine, (int(least[at]), int(most[at]))))
     return kinds, which
 

@@ -21,9 +21,11 @@ from xscl.store.state_files import StateFile, facts_of_file
 from xscl.templates.columns import Int64s
 from xscl.templates.member_sets import MemberSets
 
-__all__ = ["STEP_SCHEMA", "KeptRows", "KeptSteps", "Member", "read_steps", "state_of", "write_steps"]
+__all__ = ["STEP_SCHEMA", "TOLD", "KeptRows", "KeptSteps", "Member", "read_steps", "state_of", "write_steps"]
 
 _FACTS = b"xscl"
+TOLD = "told"
+"""Name in a state of the rows that hold and are not final."""
 Member = tuple[int, int]
 """Queries that share a step: a group, and the place after which its queries see events."""
 STEP_SCHEMA = pa.schema(
@@ -64,8 +66,8 @@ class KeptSteps:
     """Rows by the ids of steps."""
     members: dict[str, list[Member]] = field(default_factory=dict)
     """Members that the bits of a file's rows number, by the ids of steps."""
-    settled: dict[int, int] = field(default_factory=dict)
-    """Time up to which steps have looked at the matches of each part."""
+    settled: dict[tuple[int, int | None], int] = field(default_factory=dict)
+    """Time up to which steps have looked at the matches of each part, by part and distance behind clocks."""
     waits: tuple[str, ...] = ()
     """Channels whose times decide."""
 
@@ -77,7 +79,7 @@ def read_steps(path: Path | None) -> tuple[KeptSteps, dict[str, pa.Table]]:
     table = pq.read_table(check_file(path), schema=STEP_SCHEMA)
     facts = json.loads(pq.read_schema(path).metadata[_FACTS])
     members = {name: [(gid, since) for gid, since in of] for name, of in facts["members"].items()}
-    settled = {int(part): time for part, time in facts["settled"].items()}
+    settled = {_line(line): time for line, time in facts["settled"].items()}
     kept = KeptSteps({}, members, settled, tuple(facts["waits"]))
     names = table.column("step").combine_chunks().dictionary_encode()
     codes = names.indices.to_numpy()
@@ -85,6 +87,12 @@ def read_steps(path: Path | None) -> tuple[KeptSteps, dict[str, pa.Table]]:
     found = zip(begins, [*begins[1:], len(codes)], strict=False)
     values = names.dictionary.to_pylist()
     return kept, {values[codes[begin]]: table.slice(begin, end - begin) for begin, end in found}
+
+
+def _line(written: str) -> tuple[int, int | None]:
+    """Return the part, and the distance behind clocks if there is one, of a line of ``settled``."""
+    part, *behind = map(int, written.split())
+    return part, behind[0] if behind else None
 
 
 def state_of(
@@ -157,7 +165,7 @@ def write_steps(home: Home, tag: str, batch: int, kept: KeptSteps) -> StateFile 
     if not tables:
         return None
     facts = {
-        "settled": kept.settled,
+        "settled": {" ".join(str(each) for each in line if each is not None): t for line, t in kept.settled.items()},
         "waits": kept.waits,
         "members": {name: of for name, of in members.items() if of},
     }

@@ -119,6 +119,8 @@ class SharedStep:
     layout: Layout
     channels: tuple[tuple[str, ...], ...]
     """Channels that each part reads."""
+    distances: tuple[int | None, int | None]
+    """Distances behind clocks up to which it answers, and remembers events."""
     level: int
     """Level of the batch behind which all its parts' matches are found."""
     queries: Mapping[int, Sequence[Reader]]
@@ -129,6 +131,11 @@ class SharedStep:
     numbers: dict[int, tuple[Fraction, ...]] = field(default_factory=dict)
     """Numbers of the conditions of each group."""
     _together: dict[tuple[Member, ...], Members] = field(default_factory=dict)
+
+    @property
+    def corrects(self) -> bool:
+        """Whether it answers before answers are final."""
+        return self.distances[0] != self.distances[1]
 
     @cached_property
     def parts(self) -> frozenset[int]:
@@ -205,16 +212,17 @@ def _steps(stepped: SteppedQueries, first: int, levels: Sequence[frozenset[str]]
     """Return the steps of queries that are there from a place on, by name."""
     found: dict[str, SharedStep] = {}
     # Shapes of texts of one outline are one object; digesting it takes longer than all else.
-    names: dict[tuple[int, tuple[tuple[str, ...], ...]], tuple[StepsDefinition, str]] = {}
+    names: dict[tuple[object, ...], tuple[StepsDefinition, str]] = {}
     for each in stepped.groups:
         shape, numbers = known_shape(each.text, tuple(sorted(each.namespaces.items())))
-        key = id(shape), each.channels
+        key = id(shape), each.channels, each.distances
         if key not in names:
-            names[key] = shape, step_id(shape, each.channels)
+            names[key] = shape, step_id(shape, each.channels, each.distances)
         name = names[key][1] + (f"_{each.gid}" if each.is_alone else "")
         if name not in found:
             read = {channel for channels in each.channels for channel in channels}
             level = max((number for number, of in enumerate(levels, 1) if of & read), default=0)
-            found[name] = SharedStep(name, shape, layout_of(shape), each.channels, level, stepped.readers, first)
+            facts = each.channels, each.distances, level
+            found[name] = SharedStep(name, shape, layout_of(shape), *facts, stepped.readers, first)
         found[name].groups[each.gid], found[name].numbers[each.gid] = each, numbers
     return found

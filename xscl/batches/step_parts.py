@@ -24,7 +24,7 @@ from xscl.templates.absence import Settled
 from xscl.templates.columns import Bools, Int64s, numbered_rows
 from xscl.templates.member_sets import MemberSets
 
-__all__ = ["PartMatches", "PartMembers", "all_results", "with_replayed"]
+__all__ = ["PartMatches", "PartMembers", "all_results", "remembered", "with_replayed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +63,15 @@ class _Look:
 
 
 def with_replayed(home: Home, events: pa.Table, last: int) -> pa.Table:
-    """Return events by ``members_of``; those that were replayed at places up to ``last`` are not late."""
+    """Return events by ``members_of``; those that were replayed at places up to ``last`` are not late.
+
+    Every memory reaches back to them, as if they had not come behind any clock.
+    """
     late, docids = events.column("late").to_numpy(), events.column("docid").to_numpy()
     if not late.any():
         return events
+    behind = np.where(late, 0, events.column("behind").to_numpy())
+    events = events.set_column(events.schema.get_field_index("behind"), "behind", pa.array(behind))
     with home.catalog.read() as connection:
         again = replayed_among(connection, docids[late].tolist(), last)
     left = late & ~np.isin(docids, np.array(sorted(again), np.int64))
@@ -133,8 +138,18 @@ class PartMatches:
         number: int,
         members: PartMembers,
         settled: Sequence[Settled],
+        memory: int | None = None,
     ) -> Rows:
-        """Return the matches of a part that are in time, with the members that have them."""
+        """Return the matches of a part that are in time, with the members that have them.
+
+        Args:
+            definition: the steps.
+            layout: their places.
+            number: the part.
+            members: who reads it.
+            settled: times of its channels, behind which matches come too late.
+            memory: how far behind their clocks the events may have come; None: as far as the lateness.
+        """
         found = []
         for table, meant, look in self._of(members.groups, definition.parts[number].blocks):
             came = table.column("came").to_numpy()
@@ -144,7 +159,8 @@ class PartMatches:
                 good = table.column("ts").to_numpy() >= np.minimum.reduce([each.at(came - 1) for each in settled])
             rows = part_rows(definition, layout, number, table.filter(pa.array(good)), look.events)
             rows.base = _bases(members, look, meant[good], rows.first)
-            found.append(rows.take(rows.base >= 0))
+            blocks, _ = layout.of_parts(frozenset([number]))
+            found.append(rows.take((rows.base >= 0) & remembered(rows.docs[:, blocks], look.events, memory)))
         return _once(joined_rows(found), members.sets) if found else Rows.empty(layout)
 
     def _of(self, groups: tuple[int, ...], blocks: Sequence[int]) -> list[tuple[pa.Table, Int64s, _Look]]:
@@ -163,6 +179,15 @@ class PartMatches:
                         table = in_order(table)
                         self._tables[key].append((table, table.column("part").to_numpy(), look))
         return self._tables[key]
+
+
+def remembered(docs: Int64s, events: pa.Table, memory: int | None) -> Bools:
+    """Tell which documents of matches, a row each, came in time for a memory; ``events`` are by ``members_of``."""
+    if memory is None:
+        return np.ones(len(docs), dtype=np.bool_)
+    at = np.searchsorted(events.column("docid").to_numpy(), docs)
+    found: Bools = (events.column("behind").to_numpy()[at] <= memory).all(axis=1)
+    return found
 
 
 def _bases(members: PartMembers, look: _Look, meant: Int64s, first: Int64s) -> Int64s:

@@ -21,6 +21,7 @@ from xscl.batches.aggregate_answers import Frontier
 from xscl.batches.attempt import Attempt
 from xscl.batches.published_removals import published_numbers
 from xscl.batches.step_answers import Decided, Kind, Teller, groups_having, having
+from xscl.batches.step_corrections import made_before
 from xscl.batches.step_matches import answer_nodes
 from xscl.batches.step_memory import Readers
 from xscl.batches.step_parts import PartMatches, all_results
@@ -146,9 +147,13 @@ class _Held:
         found: Bools = self.readers.gid == whose if whose > 0 else self.readers.number == -whose
         return found
 
+    def knows(self, answer: _Answer) -> bool:
+        """Tell whether all events of an answer are there."""
+        return all(doc in self._events for doc in answer[0])
+
     def span(self, answer: _Answer) -> tuple[int, int] | None:
         """Return the start and the time of an answer; None: an event of it has gone."""
-        if not all(doc in self._events for doc in answer[0]):
+        if not self.knows(answer):
             return None
         starts, times, _ = zip(*(self._events[doc] for doc in answer[0]), strict=True)
         return min(starts), max(times) + self.stored[answer].later
@@ -232,6 +237,7 @@ class Replay:
             since: least start of rows that were looked at again.
         """
         held = self.held(one.members.readers)
+        mine = one.is_about(np.arange(len(held.readers.number)))
         if one.definition.has_values:
             now = self._told_documents(teller, one, held)
         else:
@@ -239,17 +245,29 @@ class Replay:
         nodes = numbered_nodes(one.definition.root)
         is_longest = any(isinstance(node, Fold) and node.longest for node in nodes)
         oldest = min(each.ts for each in self.events)
+        open_ = self._open(teller, one, held)
         retracted = []
         for answer in sorted(held.stored):
             span = held.span(answer)
             # What ends before the first replayed event is as it was, unless a longer run may end behind it.
-            if span is None or span[0] < since or (span[1] < oldest and not is_longest):
+            is_old = span is not None and (span[0] < since or (span[1] < oldest and not is_longest))
+            if span is None or (is_old and answer not in open_):
                 continue
             had = held.had(answer)
-            lost = had & ~now.get(answer, np.zeros(len(had), dtype=np.bool_))
+            lost = had & mine & ~now.get(answer, np.zeros(len(had), dtype=np.bool_))
             if lost.any():
                 retracted.append(held.lost(answer, lost, had, self.cause(span, channels)))
         return retracted
+
+    def _open(self, teller: Teller, one: Decided, held: _Held) -> set[_Answer]:
+        """Return the answers that held before the batch and were not final: any event may take these back."""
+        if one.told is None:
+            return set()
+        if one.definition.has_values:
+            ids = made_before(teller, one)
+            return {answer for answer in held.stored if held.knows(answer) and held.id(answer) in ids}
+        nodes = answer_nodes(one.definition, one.layout, one.told)
+        return set(zip(map(tuple, one.told.docs.tolist()), map(tuple, nodes.tolist()), strict=True))
 
     def _told(
         self, teller: Teller, one: Decided, held: _Held, kinds: Sequence[Kind], which: Int64s

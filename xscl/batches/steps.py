@@ -12,8 +12,8 @@ other events.  Each row says which members have it, so it is moved once for all 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,8 @@ from xscl.batches.function_failures import failed, failed_value, own_terms
 from xscl.batches.refusals import Rejection
 from xscl.batches.settled import settled_times
 from xscl.batches.step_answers import Decided, Teller
-from xscl.batches.step_files import KeptRows, KeptSteps, Member, read_steps, state_of, write_steps
+from xscl.batches.step_corrections import came_since, corrected, moved_ahead
+from xscl.batches.step_files import TOLD, KeptRows, KeptSteps, Member, read_steps, state_of, write_steps
 from xscl.batches.step_meeting import TooMany
 from xscl.batches.step_memory import SharedStep
 from xscl.batches.step_parts import PartMatches, PartMembers
@@ -36,6 +37,7 @@ from xscl.batches.step_rows import Layout, Rows, joined_rows, of_members, terms_
 from xscl.batches.step_tree import Tree
 from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import replace_state_files
+from xscl.catalog.tables import NEVER
 from xscl.catalog.windows import Reader
 from xscl.language.terms import Term
 from xscl.store.event_files import events_of
@@ -49,6 +51,22 @@ __all__ = ["Steps", "commit_steps"]
 
 _NEVER = -(1 << 62)
 _Times = Mapping[tuple[str, int | None], Settled]
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Queries of a step that see alike in a batch."""
+
+    settled: tuple[Frontier, ...]
+    """Times up to which each part is settled."""
+    ahead: tuple[Frontier, ...]
+    """Times up to which answers of each part are given that are not final; empty: there are none."""
+    end: int
+    """Place of the queries' end, if it lies in the batch and answers may still change; ``NEVER``: it does not matter.
+
+    Later events of the batch correct nothing of theirs.
+    """
+    members: set[Member] = field(default_factory=set)
 
 
 @dataclass
@@ -71,8 +89,8 @@ class Steps:
     """Rows that are kept behind the batch."""
     _places: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
     """Places of the batch at which some times change."""
-    _known: dict[tuple[tuple[str, ...], int], Frontier] = field(default_factory=dict)
-    """Times up to which parts are settled, at these places, by channels and by the times before."""
+    _known: dict[tuple[tuple[str, ...], int | None, int], Frontier] = field(default_factory=dict)
+    """Times up to which parts are settled, at these places, by channels, distance and the times before."""
     retractions: tuple[dict[str, Any], ...] = ()
     """Rows of table ``retractions``."""
     _retracted: list[Retraction] = field(default_factory=list)
@@ -115,14 +133,15 @@ class Steps:
         self._matches.find(blocks, self.batch.made)
         if self._replay is not None:
             self._replay.matches.find(blocks, self.batch.made)
-        names = sorted({(name, None) for each in mine for of in each.channels for name in of})
-        times = settled_times(self.batch.span, names, self.batch.made)
+        asked = {(name, behind) for each in mine for of in each.channels for name in of for behind in each.distances}
+        times = settled_times(self.batch.span, asked, self.batch.made)
         every = [settled.places for settled in times.values()]
         self._places = np.unique(np.concatenate([[self.batch.span.first], *every]).astype(np.int64))
         self._known = {}
         again = {each.name: since for each in mine if (since := self._since(each)) is not None}
-        self._teller.tell([found for each in mine if each.name not in again for found in self._decided(each, times)])
-        retracted: list[Retraction] = []
+        known = [one for each in mine if each.name not in again for one in self._decided(each, times)]
+        self._teller.tell([one for one in known if one.told is None])
+        retracted = [each for one in known if one.told is not None for each in corrected(self._teller, one)]
         for each in (one for one in mine if one.name in again):
             assert self._replay is not None
             for found in self._decided(each, times):
@@ -158,19 +177,21 @@ class Steps:
 
     # -- times -------------------------------------------------------------------------------------------------
 
-    def _frontiers(self, step: SharedStep, parts: Sequence[int], times: _Times) -> tuple[Frontier, ...]:
-        """Return how far the times of each part are settled, at the same places."""
+    def _frontiers(
+        self, step: SharedStep, parts: Sequence[int], times: _Times, behind: int | None
+    ) -> tuple[Frontier, ...]:
+        """Return how far the times of each part are settled, or are behind clocks, at the same places."""
         both = zip(parts, step.channels, strict=True)
-        return tuple(self._frontier(part, channels, times) for part, channels in both)
+        return tuple(self._frontier(part, channels, times, behind) for part, channels in both)
 
-    def _frontier(self, part: int, channels: tuple[str, ...], times: _Times) -> Frontier:
-        answered = self._kept.settled.get(part, _NEVER)
-        key = channels, answered
+    def _frontier(self, part: int, channels: tuple[str, ...], times: _Times, behind: int | None) -> Frontier:
+        answered = self._kept.settled.get((part, behind), _NEVER)
+        key = channels, behind, answered
         if key not in self._known:
-            steps = np.minimum.reduce([times[name, None].at(self._places) for name in channels])
+            steps = np.minimum.reduce([times[name, behind].at(self._places) for name in channels])
             growing = np.maximum.accumulate(np.maximum(steps, answered))
             self._known[key] = Frontier(answered, self._places, growing)
-        self._new.settled[part] = self._known[key].now
+        self._new.settled[part, behind] = self._known[key].now
         return self._known[key]
 
     # -- answers -----------------------------------------------------------------------------------------------
@@ -178,26 +199,45 @@ class Steps:
     def _decided(self, step: SharedStep, times: _Times) -> Iterator[Decided]:
         """Yield what is decided for a step, and keep the rows that later batches may need."""
         self._new.rows[step.name] = []
-        alike: dict[tuple[bytes, ...], tuple[tuple[Frontier, ...], list[Member]]] = {}
-        for parts, mine in step.members.items():
-            frontiers = self._frontiers(step, parts, times)
-            key = tuple(each.times.tobytes() for each in frontiers)
-            alike.setdefault(key, (frontiers, []))[1].extend(mine)
+        looks = self._looks(step, times)
         since = self._since(step)
         came = since is not None or self._matches.some(step.parts)
         if step.name not in self._tables and not came:
             return  # nothing is there, and nothing came
         self.changed |= came
-        settled = [[times[name, None] for name in channels] for channels in step.channels]
-        for frontiers, members in alike.values():
-            yield from self._moved(step, frontiers, sorted(members), settled)
+        settled = [[times[name, step.distances[1]] for name in channels] for channels in step.channels]
+        for look in looks:
+            yield from self._moved(step, look, sorted(look.members), settled)
+
+    def _looks(self, step: SharedStep, times: _Times) -> list[_Look]:
+        """Return the queries of a step by how they see the batch."""
+        blocking, memory = step.distances
+        found: dict[tuple[object, ...], _Look] = {}
+        for parts, members in step.members.items():
+            settled = self._frontiers(step, parts, times, memory)
+            ahead = self._frontiers(step, parts, times, blocking) if step.corrects else ()
+            told = tuple(each.times.tobytes() for each in (*settled, *ahead))
+            for end, mine in self._by_end(step, members).items():
+                if (told, end) not in found:
+                    found[told, end] = _Look(_until(settled, end), _until(ahead, end), end)
+                found[told, end].members.update(mine)
+        return list(found.values())
+
+    def _by_end(self, step: SharedStep, members: Sequence[Member]) -> Mapping[int, Collection[Member]]:
+        """Return members by the place at which queries of theirs end (``_Look.end``)."""
+        if not step.corrects:
+            return {NEVER: members}
+        first, last = self.batch.span.first, self.batch.span.last
+        found: dict[int, set[Member]] = {}
+        for gid in {gid for gid, _ in members}:
+            for reader in self._readers[gid]:
+                if reader.until > first:
+                    end = reader.until if reader.until <= last else NEVER
+                    found.setdefault(end, set()).add((gid, reader.since))
+        return found
 
     def _moved(
-        self,
-        step: SharedStep,
-        frontiers: Sequence[Frontier],
-        members: Sequence[Member],
-        settled: Sequence[Sequence[Settled]],
+        self, step: SharedStep, look: _Look, members: Sequence[Member], settled: Sequence[Sequence[Settled]]
     ) -> Iterator[Decided]:
         """Move the rows of some members on; halves of them, where there are more than one query may have."""
         if not members:
@@ -208,26 +248,37 @@ class Steps:
         matches = self._matches if start is None or self._replay is None else self._replay.matches
         for number, (of, times) in enumerate(zip(together.by_part, settled, strict=True)):
             mine = PartMembers(of, together.since, sharing.sets)
-            new.append(matches.rows(step.definition, layout, number, mine, times))
+            new.append(matches.rows(step.definition, layout, number, mine, times, step.distances[1]))
+        if look.end < NEVER:
+            new = [rows.take(rows.place < look.end) for rows in new]
         known = self._kept.members.get(step.name, ())
         state = state_of(layout, self._tables.get(step.name), known, members, sharing.sets)
+        told = state.pop(TOLD, Rows.empty(layout))
         if start is not None:
             state, new = before(state, start), [rows.take(rows.start >= start) for rows in new]
-        tree = Tree(layout, together.root, frontiers, state, sharing, items=self._items)
+        tree = Tree(layout, together.root, look.settled, state, sharing, items=self._items)
         try:
-            rows = tree.move(new) if start is None else joined_rows([*moved_again(tree, new)])
+            final = tree.move(new) if start is None else joined_rows([*moved_again(tree, new)])
+            ahead = moved_ahead(tree, look.ahead) if look.ahead else Rows.empty(layout)
         except TooMany:
             half = len(members) // 2
             for some in (members[:half], members[half:]):
-                yield from self._moved(step, frontiers, some, settled)
+                yield from self._moved(step, look, some, settled)
             return
-        self._new.rows[step.name].append(KeptRows(members, sharing.sets, tree.state))
-        rows = of_members(rows, layout, step.definition)
-        self._refuse(layout, tree.too_long, members)
-        for term in own_terms(terms_of(step.definition.root)):
-            self._refuse_values(layout, term, new[term.part], members)
-        self.changed |= bool(len(rows))
-        yield Decided(step.definition, layout, together, sharing, rows)
+        self.changed |= bool(len(final))
+        if look.end == NEVER:
+            kept = {**tree.state, TOLD: ahead} if len(ahead) else tree.state
+            self._new.rows[step.name].append(KeptRows(members, sharing.sets, kept))
+            self._refuse(layout, tree.too_long, members)
+            for term in own_terms(terms_of(step.definition.root)):
+                self._refuse_values(layout, term, new[term.part], members)
+        rows = of_members(joined_rows([final, ahead]) if len(ahead) else final, layout, step.definition)
+        decided = Decided(step.definition, layout, together, sharing, rows)
+        if step.corrects:
+            ends = (self.batch.span.last + 1, NEVER) if look.end == NEVER else (look.end, look.end)
+            told = of_members(told, layout, step.definition)
+            decided = replace(decided, ends=ends, told=told, came=came_since(new, self.batch.span.first))
+        yield decided
 
     def _refuse_values(self, layout: Layout, term: Term, new: Rows, members: Sequence[Member]) -> None:
         """Tell of new matches of a part on whose values functions fail."""
@@ -270,6 +321,14 @@ class Steps:
                     publisher.rejected.append(
                         Rejection(reader.name, row["channel"], row["id"], row["ts"], "XSCL_RUN_LIMIT", message, "steps")
                     )
+
+
+def _until(frontiers: tuple[Frontier, ...], end: int) -> tuple[Frontier, ...]:
+    """Return how far times are settled at places before one."""
+    if end == NEVER:
+        return frontiers
+    there = [each.places < end for each in frontiers]
+    return tuple(Frontier(e.before, e.places[t], e.times[t]) for e, t in zip(frontiers, there, strict=True))
 
 
 def commit_steps(connection: sa.Connection, steps: Steps, now: int) -> None:

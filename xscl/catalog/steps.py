@@ -30,6 +30,8 @@ class Stepped:
     """The groups whose matches the steps are over."""
     channels: tuple[tuple[str, ...], ...]
     """Channels that each part reads."""
+    distances: tuple[int | None, int | None]
+    """Distances behind clocks up to which it answers, and remembers events, as table ``parts`` has them."""
 
     @property
     def is_alone(self) -> bool:
@@ -62,10 +64,12 @@ def read_stepped(connection: Connection, first: int, last: int) -> SteppedQuerie
     for gid, *reader in connection.execute(sa.select(*columns).where(*mine).order_by(QUERIES.c.query)):
         readers.setdefault(gid, []).append(Reader(*reader))
     parts: dict[int, list[int]] = {}
-    wanted = sa.select(PARTS.c.gid, PARTS.c.part).where(IS_OF_STEPS).order_by(PARTS.c.gid, PARTS.c.number)
-    for gid, part in connection.execute(wanted):
+    distances: dict[int, tuple[int | None, int | None]] = {}
+    wanted = sa.select(PARTS.c.gid, PARTS.c.part, PARTS.c.blocking, PARTS.c.memory).where(IS_OF_STEPS)
+    for gid, part, *distance in connection.execute(wanted.order_by(PARTS.c.gid, PARTS.c.number)):
         if gid in live:
             parts.setdefault(gid, []).append(part)
+            distances[gid] = distance[0], distance[1]
     streams = frozenset(connection.scalars(sa.select(STREAMS.c.name)))
     rows = {row.gid: row for row in connection.execute(*_groups())}
     every = {part for of in parts.values() for part in of}
@@ -84,6 +88,7 @@ def read_stepped(connection: Connection, first: int, last: int) -> SteppedQuerie
             read_stored(GROUPS.c.namespaces, rows[gid].namespaces),
             tuple(parts[gid]),
             tuple(channels[part] for part in parts[gid]),
+            distances[gid],
         )
         for gid in sorted(live)
     ]

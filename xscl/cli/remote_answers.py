@@ -123,7 +123,7 @@ def declare_remote_lateness(client: Client, channel: str | None) -> tuple[list[d
 
 
 def remote_consistency(client: Client) -> list[dict[str, Any]]:
-    """Return a row for each query about absence."""
+    """Return a row for each query about absence or with steps."""
     return list(client.call("GET", "/v1/consistency")["queries"])
 
 

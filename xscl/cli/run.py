@@ -138,7 +138,10 @@ def _round(
 def stats(
     consistency: Annotated[
         bool,
-        typer.Option("--consistency", help="A row for each query about absence: what it told, took back and missed."),
+        typer.Option(
+            "--consistency",
+            help="A row for each query about absence or with steps: what it told, took back and missed.",
+        ),
     ] = False,
     *,
     at: ServedOptions,
@@ -163,7 +166,7 @@ def stats(
         else:
             told = consistency_rows(at.open())
         if not print_rows(told, CONSISTENCY, printing.chosen()):
-            say("no query is about absence")
+            say("no query is about absence or has steps")
         return
 
     short = ["batch", "events", "pairs", "matches", "joined_in", "jobs", "stage1_s", "join_s", "commit_s"]

@@ -124,7 +124,9 @@ def _compiled_steps(
     members = ast.Query(query.source, None if selects_values(query) else query.select, span=query.span)
     whole = compile_query(members, text, namespaces=namespaces, channels=channels)
     group = replace(whole.group, absence=(*(part.compiled.group.key for part in parts), said_of(query)))
-    return replace(whole, group=group, stepped=parts, is_made=selects_values(query), level=ast.STRONG, plans=())
+    return replace(
+        whole, group=group, stepped=parts, is_made=selects_values(query), level=query.level or ast.STRONG, plans=()
+    )
 
 
 def _compiled_absence(

@@ -41,7 +41,8 @@ First = TypeVar("First")
 
 def said_of(query: ast.Query) -> str:
     """Return the text by which queries with steps, or windows, are of one group."""
-    return format_query(replace(query, publish=None, level=None))
+    level = None if query.level == ast.STRONG else query.level
+    return format_query(replace(query, publish=None, level=level))
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,9 +41,15 @@ def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Fracti
     return replace(definition, parts=parts, root=root), tuple(numbers)
 
 
-def step_id(shape: StepsDefinition, channels: Sequence[Sequence[str]]) -> str:
-    """Return the name of the step of a shape over channels, those that each part reads."""
-    return f"s3_{digest_text('step', repr(shape), repr(channels), size=8)}"
+def step_id(
+    shape: StepsDefinition, channels: Sequence[Sequence[str]], distances: tuple[int | None, int | None] = (None, None)
+) -> str:
+    """Return the name of the step of a shape over channels, those that each part reads.
+
+    ``distances`` are those behind clocks up to which queries answer and remember (``Level``); None: the lateness.
+    """
+    level = () if distances == (None, None) else (repr(distances),)
+    return f"s3_{digest_text('step', repr(shape), repr(channels), *level, size=8)}"
 
 
 def filled(root: Node, numbers: Sequence[Fraction | None]) -> Node:

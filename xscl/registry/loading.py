@@ -354,6 +354,7 @@ def _part_rows(one: _Waiting, numbers: Mapping[str, int]) -> Iterator[Row]:
             facts["retracts"] = absence.retracts
         if absence is None:
             facts |= {"ends": OF_STEPS if one.prepared.compiled.stepped else OF_WINDOWS, "shown": 0}
+            facts["blocking"] = _stored(level.behind)
         gid = numbers[one.prepared.compiled.group.key]
         yield {"gid": gid, "number": number, "part": numbers[part.compiled.group.key], **facts}
 

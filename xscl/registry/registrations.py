@@ -308,9 +308,9 @@ class Registrations:
             name = self.loading.free_name()
         if prepared.compiled.absence is not None:
             prepared = replace(prepared, compiled=at_level(prepared.compiled, self.channels.level(prepared.compiled)))
-            if not resumes:
-                with at_part(statement, lambda created: (created.query.level or ast.STRONG).span):
-                    self.channels.require_lateness(prepared.compiled)
+        if prepared.compiled.level is not None and not resumes:
+            with at_part(statement, lambda created: (created.query.level or ast.STRONG).span):
+                self.channels.require_lateness(prepared.compiled)
         self._publishing.refuse_kept(statement, prepared)
         with at_part(statement, lambda created: created.name_span):
             self.loading.add(name, text, namespaces, prepared, self.owner, resumes=resumes, written=written)

@@ -14,18 +14,15 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
 from xscl.catalog.prepared import prepared
-from xscl.catalog.tables import IS_LISTED, IS_RETRACTING, NOTHING_FORBIDDEN, OF_STEPS, OF_WINDOWS, PARTS, QUERIES
+from xscl.catalog.tables import IS_LISTED, IS_RETRACTING, NOTHING_FORBIDDEN, PARTS, QUERIES
 from xscl.registry.publish_graph import is_feeding
 from xscl.registry.query_list import reads
 
 __all__ = ["Retracting", "keeps_retracted"]
 
-_CORRECTS = sa.and_(
-    PARTS.c.ends.not_in((OF_STEPS, OF_WINDOWS)),
-    sa.or_(
-        PARTS.c.ends == NOTHING_FORBIDDEN,
-        sa.and_(PARTS.c.blocking.is_not(None), PARTS.c.memory.is_distinct_from(PARTS.c.blocking)),
-    ),
+_CORRECTS = sa.or_(
+    PARTS.c.ends == NOTHING_FORBIDDEN,
+    sa.and_(PARTS.c.blocking.is_not(None), PARTS.c.memory.is_distinct_from(PARTS.c.blocking)),
 )
 """Condition that matches of a query with such a part may be taken back."""
 

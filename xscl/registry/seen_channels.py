@@ -124,7 +124,7 @@ class SeenChannels:
             waits = ()
         for channel in dict.fromkeys(waits):
             if not self._settles(channel):
-                is_final = compiled.absence is None or compiled.level == ast.STRONG
+                is_final = compiled.level in (None, ast.STRONG)
                 yield settling_note(channel, is_final=is_final)
 
     def _gone_notes(self, compiled: CompiledQuery) -> Iterator[str]:

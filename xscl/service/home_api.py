@@ -127,7 +127,7 @@ async def declare_lateness(wanted: Wanted, service: Running, holder: Admin) -> d
 
 @router.get("/consistency", responses=problems())
 async def consistency(service: Running, holder: Reader) -> dict[str, list[dict[str, Any]]]:
-    """Tell of each query about absence what it has told, taken back and missed."""
+    """Tell of each query about absence or with steps what it has told, taken back and missed."""
     async with service.turns.turn(holder.name, service.settings.sql_s):
         found = await run_in_threadpool(lambda: list(consistency_rows(service.home)))
     return {"queries": found}

@@ -85,7 +85,7 @@ class ListedQuery(BaseModel):
     state: str = Field(description="live or suspended.")
     suspended_from: int | None = None
     reason: str | None = None
-    level: str | None = Field(None, description="Level of consistency of a query about absence.")
+    level: str | None = Field(None, description="Level of consistency of a query about absence or with steps.")
     late_for: int = Field(0, description="Events that came too late for its memory, and in time for others.")
     text: str
 

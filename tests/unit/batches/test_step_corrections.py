@@ -1,0 +1,203 @@
+"""Queries with steps answer before answers are final, and correct them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+import xscl
+from xscl.answers.consistency import consistency_rows
+from xscl.answers.explain import explain
+from xscl.answers.explain_text import explanation_text
+from xscl.answers.step_templates import step_rows
+from xscl.base.errors import CatalogError, UnsupportedFeatureError
+from xscl.base.failpoints import crash_at, hooked
+from xscl.store.join_state import files_of_kind
+from xscl.upkeep.health import examine_home
+
+NEXT = "a->x[./k->k] NEXT {k = l} b->y[./k->l]"
+SUMS = (
+    "SELECT count() AS n, sum(q, p) AS total FROM a[./k->k][./v->p] FOLD {k = l WHILE q > last(q, p)} a[./k->l][./v->q]"
+)
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[xscl.Engine]:
+    with xscl.connect(home=tmp_path / "home") as made:
+        for channel in "ab":
+            made.add_channel(channel, lateness="10 s", clock="one")
+        yield made
+
+
+def event(channel: str, ts: int, value: int = 0) -> xscl.Event:
+    return xscl.Event(channel, f"{channel}{ts}", ts, xml=f"<r><k>1</k><v>{value}</v></r>")
+
+
+def take(engine: xscl.Engine, *events: xscl.Event) -> None:
+    """Take events in, and run a batch."""
+    assert not engine.ingest(events).rejected
+    engine.run_once()
+
+
+def held(engine: xscl.Engine, name: str = "q") -> list[str]:
+    return [" ".join(event.id for event in match.events) for match in engine.matches(name)]
+
+
+def log(engine: xscl.Engine, name: str = "q") -> list[str]:
+    return sorted(
+        f"+ {' '.join(event.id for event in match.events)}"
+        if match.retracted is None
+        else f"- {match.retracted.because} {match.retracted.by[1] if match.retracted.by else None}"
+        for match in engine.changes(name, after="start")
+    )
+
+
+def test_an_earlier_one_comes_late(engine: xscl.Engine) -> None:
+    engine.register(f"{NEXT} CONSISTENCY MIDDLE", name="q")
+    engine.register(NEXT, name="waits")
+    take(engine, event("a", 1), event("b", 9))
+    assert held(engine) == ["a1 b9"] and held(engine, "waits") == []
+    take(engine, event("b", 5))
+    assert held(engine) == ["a1 b5"]
+    take(engine, event("b", 30))
+    assert held(engine) == held(engine, "waits") == ["a1 b5"]
+    assert log(engine) == ["+ a1 b5", "+ a1 b9", "- late b5"]
+    assert log(engine, "waits") == ["+ a1 b5"]
+
+
+@pytest.mark.parametrize(
+    ("level", "first", "then", "last"),
+    [
+        ("WEAK", [], ["a1 b9"], ["a1 b9"]),
+        ("BLOCKING 2 s MEMORY 2 s", [], ["a1 b7"], ["a1 b7"]),
+        ("BLOCKING 0 s MEMORY 4 s", ["a1 b9"], ["a1 b7"], ["a1 b7"]),
+        ("BLOCKING 2 s MEMORY 10 s", [], ["a1 b5"], ["a1 b5"]),
+    ],
+)
+def test_levels(
+    engine: xscl.Engine, level: str, first: Sequence[str], then: Sequence[str], last: Sequence[str]
+) -> None:
+    """Events come 2 and 7 s behind the clock."""
+    engine.register(f"{NEXT} CONSISTENCY {level}", name="q")
+    take(engine, event("a", 1), event("b", 9))
+    assert held(engine) == first
+    take(engine, event("b", 7), event("a", 12), event("b", 5))
+    assert held(engine) == then
+    take(engine, event("a", 40))
+    assert held(engine) == last
+
+
+def test_what_is_forgotten_is_counted(engine: xscl.Engine) -> None:
+    text = f"{NEXT} CONSISTENCY BLOCKING 1 s MEMORY 3 s"
+    engine.register(text, name="q")
+    take(engine, event("a", 1), event("b", 9), event("b", 5), event("b", 7), event("a", 30))
+    assert held(engine) == ["a1 b7"]
+    assert [query.late_for for query in engine.queries()] == [1]
+    assert [" ".join(event.id for event in match.events) for match in engine.query_once(text)] == ["a1 b7"]
+
+
+def test_values_of_a_run_change(engine: xscl.Engine) -> None:
+    engine.register(f"{SUMS} CONSISTENCY MIDDLE", name="q")
+    take(engine, event("a", 1, 10), event("a", 9, 30))
+    assert [dict(match.values) for match in engine.matches("q")] == [{"n": "1", "total": "40"}]
+    take(engine, event("a", 5, 20))
+    told = sorted(match.values["total"] for match in engine.matches("q"))
+    assert told == ["30", "50", "60"]  # 10 20, 20 30, and 10 20 30 instead of 10 30
+    assert sum(match.retracted is not None for match in engine.changes("q", after="start")) == 1
+
+
+def test_documents_go_with_answers(engine: xscl.Engine) -> None:
+    engine.register("SELECT p FROM pairs/pair->p ON CHANGE RETRACT", name="read")
+    engine.register(f"SELECT <pair>{{y}}</pair> FROM {NEXT} PUBLISH pairs CONSISTENCY MIDDLE", name="q")
+    take(engine, event("a", 1), event("b", 9))
+    assert len(engine.matches("read")) == 1
+    before = {match.id for match in engine.matches("read")}
+    take(engine, event("b", 5))
+    assert len(engine.matches("read")) == 1 and before.isdisjoint(match.id for match in engine.matches("read"))
+    told = [match.retracted and match.retracted.because for match in engine.changes("read", after="start")]
+    assert sorted(map(str, told)) == ["None", "None", "removed"]
+
+
+def test_who_keeps_matches_reads_no_such_documents(engine: xscl.Engine) -> None:
+    engine.register(f"{NEXT} PUBLISH pairs CONSISTENCY MIDDLE", name="q")
+    engine.register(f"{NEXT} PUBLISH others CONSISTENCY BLOCKING 1 s MEMORY 1 s", name="final")
+    with pytest.raises(CatalogError, match="query q publishes to pairs and may take its matches back"):
+        engine.register("pairs->x NEXT a->y", name="keeps")
+    engine.register("others->x NEXT a->y", name="reads")
+    with pytest.raises(CatalogError, match="query reads would keep"):
+        engine.register(f"{NEXT} PUBLISH others CONSISTENCY MIDDLE", name="more")
+
+
+def test_limits(engine: xscl.Engine) -> None:
+    with pytest.raises(CatalogError, match="nothing to remember for 20 s"):
+        engine.register(f"{NEXT} CONSISTENCY BLOCKING 1 s MEMORY 20 s", name="q")
+    with pytest.raises(UnsupportedFeatureError, match="LONGEST are final"):
+        engine.register("a[./k->k] FOLD {k = l, LONGEST} b[./k->l] CONSISTENCY MIDDLE", name="q")
+    engine.register("a[./k->k] FOLD {k = l, LONGEST} b[./k->l] CONSISTENCY WEAK", name="q")
+
+
+def test_a_query_keeps_what_it_has_when_it_goes(engine: xscl.Engine) -> None:
+    for name in ("stays", "goes"):
+        engine.register(f"{NEXT} CONSISTENCY MIDDLE", name=name)
+    take(engine, event("a", 1), event("b", 9))
+    engine.ingest([event("b", 7)])
+    engine.drop("goes")
+    engine.ingest([event("b", 5)])
+    engine.run_once()
+    assert held(engine, "stays") == ["a1 b5"] and held(engine, "goes") == ["a1 b7"]
+
+
+@pytest.mark.parametrize("where", ["batch.stepped", "batch.steps", "batch.before", "batch.commit", "batch.committed"])
+def test_a_batch_that_ends_at_any_step_corrects_once(tmp_path: Path, engine: xscl.Engine, where: str) -> None:
+    class Ended(Exception):
+        pass
+
+    def end() -> None:
+        raise Ended
+
+    engine.register(f"{NEXT} CONSISTENCY MIDDLE", name="q")
+    take(engine, event("a", 1), event("b", 9))
+    engine.ingest([event("b", 5)])
+    with pytest.raises(Ended), hooked(crash_at(where, end)):
+        engine.run_once()
+    engine.close()
+    with xscl.connect(home=tmp_path / "home") as again:
+        again.run_once()
+        assert log(again) == ["+ a1 b5", "+ a1 b9", "- late b5"]
+        assert not list(examine_home(again.home, deep=True).problems)
+
+
+def test_what_is_kept_does_not_grow(engine: xscl.Engine) -> None:
+    engine.register(f"{NEXT} CONSISTENCY MIDDLE", name="q")
+    sizes = []
+    for ts in range(0, 64, 2):
+        take(engine, event("a", ts), event("b", ts + 1))
+        with engine.home.catalog.read() as connection:
+            sizes.append(sum(file.rows for file in files_of_kind(connection, "steps")))
+    assert 0 < max(sizes[20:]) <= max(sizes[8:14]) <= 30
+
+
+def test_levels_are_steps_of_their_own(engine: xscl.Engine) -> None:
+    engine.register(f"{NEXT} CONSISTENCY MIDDLE", name="q")
+    engine.register(f"{NEXT} CONSISTENCY MIDDLE", name="same")
+    engine.register(f"{NEXT} CONSISTENCY STRONG", name="waits")
+    engine.register(NEXT, name="too")
+    steps = [row for row in step_rows(engine.home.catalog) if str(row["template"]).startswith("s3_")]
+    assert sorted((row["queries"], row["groups"]) for row in steps) == [(2, 1), (2, 1)]
+
+
+def test_people_see_what_is_not_final(engine: xscl.Engine) -> None:
+    engine.add_channel("c")
+    middle = engine.register("c->x NEXT c->y CONSISTENCY MIDDLE", name="open")
+    assert "may be taken back" in middle.notes[0] and "no answer" not in middle.notes[0]
+    engine.register(f"{NEXT} CONSISTENCY BLOCKING 0 s MEMORY 4 s", name="q")
+    engine.register(NEXT, name="waits")
+    take(engine, event("a", 1), event("b", 9), event("b", 7), event("b", 3))
+    rows = {row["query"]: [*row.values()] for row in consistency_rows(engine.home)}
+    assert rows["q"] == ["q", "BLOCKING 0 s MEMORY 4 s", "0 s", "4 s", 1, 0, 1, 3, 1]
+    assert rows["waits"] == ["waits", "STRONG", "10 s", "10 s", 0, 0, 0, 4, 0]
+    told = explanation_text(explain(engine.home.catalog, "q"))
+    assert "Steps; answered by the channel's clock, and certain as far as the query remembers" in told
+    assert "answered once" in explanation_text(explain(engine.home.catalog, "waits"))
