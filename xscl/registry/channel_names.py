@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,6 +63,15 @@ def add_names(names: DocumentNames, document: DocumentNode) -> None:
         names.attributes.update(name_parts(str(name)) for name in element.attrib)
 
 
+def _names_in(contents: Iterable[str]) -> DocumentNames:
+    """Return the names in some documents; those that cannot be read have none."""
+    names = DocumentNames()
+    for content in contents:
+        with suppress(XsclError):  # whoever walks the document says what is wrong with it
+            add_names(names, DocumentNode(parse_stored(content)))
+    return names
+
+
 def row_names(channel: ChannelInfo) -> DocumentNames | None:
     """Return the names in the documents of rows; None while nothing is known of the columns."""
     if channel.kind != "rows" or channel.schema is None:
@@ -91,14 +100,14 @@ class ChannelNames:
         return known[1] if known[1].documents else None
 
     def _sample(self, connection: Connection, channel: str) -> DocumentNames:
-        names = DocumentNames()
+        contents: list[str] = []
         characters = 0
         for content in self._contents(connection, channel):
-            if names.documents == _DOCUMENTS or characters > _CHARACTERS:
+            if len(contents) == _DOCUMENTS or characters > _CHARACTERS:
                 break
             characters += len(content)
-            with suppress(XsclError):  # whoever walks the document says what is wrong with it
-                add_names(names, DocumentNode(in_fresh_dictionary(parse_stored, content)))
+            contents.append(content)
+        names = in_fresh_dictionary(_names_in, contents)
         events = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.channel == channel).limit(_DOCUMENTS + 1).subquery()
         names.is_all = names.documents == connection.scalar(sa.select(sa.func.count()).select_from(events))
         return names

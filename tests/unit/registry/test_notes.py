@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -133,12 +134,13 @@ def test_channels_that_queries_publish_to_are_there(home: Home) -> None:
 def test_documents_of_a_channel_are_looked_at_once_and_only_some(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     Intake(home).take(Event("big", f"{n}", n, xml=f"<a><b{n}/></a>") for n in range(500))
     names = ChannelNames(home.root)
-    parsed = 0
+    parsed, threads = 0, set[threading.Thread]()
     parse = channel_names.parse_stored
 
     def counted(text: str) -> object:
         nonlocal parsed
         parsed += 1
+        threads.add(threading.current_thread())
         return parse(text)
 
     monkeypatch.setattr(channel_names, "parse_stored", counted)
@@ -146,6 +148,7 @@ def test_documents_of_a_channel_are_looked_at_once_and_only_some(home: Home, mon
     (note,) = registry.register("big//c").notes
     assert note.startswith("no document of channel big so far has an element c (") and "were looked at" in note
     assert 50 < parsed <= 200
+    assert len(threads) == 1  # a thread for each document would cost more than to read it
     before = parsed
     registry.register_many([f"big//c{n}" for n in range(50)])
     assert parsed == before
