@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from budget import examples
@@ -13,8 +15,15 @@ from oracle.aggregates import Told, told
 from oracle.evaluate import Doc
 from played_homes import PlayedHome
 
+import xscl
+from xscl.answers.status import batch_rows
+from xscl.batches import aggregate_buckets, aggregate_stores
+from xscl.batches.aggregate_buckets import together
 from xscl.language import ast
 from xscl.language.format import format_query
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _Row = tuple[int, tuple[tuple[str, str], ...]]
 
@@ -53,16 +62,18 @@ VALUES = (
 GROUPS = ("", " GROUP BY k", " GROUP BY lower(k)", " GROUP BY k, v")
 
 
-def text_of(choose: random.Random) -> str:
+def text_of(
+    choose: random.Random, sources: Sequence[str] = SOURCES, groups: Sequence[str] = GROUPS, ends: Sequence[str] = ENDS
+) -> str:
     """A random query."""
     values = choose.sample(VALUES, choose.choice([1, 2, 3]))
-    group = choose.choice(GROUPS)
+    group = choose.choice(groups)
     grouped = [each for each in group.removeprefix(" GROUP BY ").split(", ") if each]
     items = [*grouped, *values]
     atom = (
         f"{choose.choice([values[0], 'count()'])} {choose.choice(['>=', '>', '<', '!=', '='])} {choose.choice('1234')}"
     )
-    end = choose.choice(ENDS).format(
+    end = choose.choice(ends).format(
         a=(b := choose.choice([1, 2, 3, 5])) + choose.choice([0, 0, 1, 4]),
         b=b,
         w=choose.choice([0, 1, 3, 6]),
@@ -75,7 +86,7 @@ def text_of(choose: random.Random) -> str:
         value=values[0],
     )
     select = ", ".join(f"{item} AS c{number}" for number, item in enumerate(items))
-    return f"SELECT {select} FROM {choose.choice(SOURCES)} {end}"
+    return f"SELECT {select} FROM {choose.choice(sources)} {end}"
 
 
 class Home(PlayedHome):
@@ -126,12 +137,39 @@ def _row(each: Told) -> _Row:
     return each.ts, each.values
 
 
-def play(folder: Path, seed: int) -> int:
+class OneGrouping(Home):
+    """A home whose queries differ in lengths, steps, conditions and TOP of windows over the same groups."""
+
+    most_queries = 8
+
+    def some_texts(self) -> list[str]:
+        source, group = self.choose.choice(SOURCES), self.choose.choice(GROUPS)
+        return [text_of(self.choose, [source], [group], [*ENDS[:3], *ENDS[:3], ENDS[3]]) for _ in range(4)]
+
+
+def play(folder: Path, seed: int, home: type[Home] = Home) -> int:
     """Play one random stream; return the number of answers."""
-    return Home(folder, random.Random(seed)).play()
+    return home(folder, random.Random(seed)).play()
+
+
+def test_windows_over_buckets_are_what_the_oracle_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # All windows that may read buckets do, however few matches there are, and buckets are as long as windows allow.
+    for name, figure in (("LEAST_ROWS", 0), ("FEWER", 0), ("OLDER", 0), ("PER_WINDOW", 1)):
+        monkeypatch.setattr(aggregate_buckets, name, figure)
+    made: list[int] = []
+    monkeypatch.setattr(aggregate_stores, "together", lambda *of: (made.append(len(of[1])), together(*of))[1])
+    found = [play(tmp_path / str(seed), 3_000 + seed, OneGrouping) for seed in range(examples(12))]
+    assert any(found) and any(made)
 
 
 @pytest.mark.parametrize("part", range(2))
 def test_windows_are_what_the_oracle_says(tmp_path: Path, part: int) -> None:
     found = [play(tmp_path / str(seed), 1_000 * part + seed) for seed in range(examples(6))]
     assert any(found)
+
+
+def test_tasks_answer_as_the_driver_does(tmp_path: Path, spark: SparkSession) -> None:
+    home = Home(tmp_path / "home", random.Random(40), spark)
+    assert home.play(items=14) > 0
+    with xscl.connect(home=tmp_path / "home") as engine:
+        assert "spark" in {report["joined_in"] for report in batch_rows(engine.home.catalog)}

@@ -9,6 +9,8 @@
 * ``absence_changes``: Changes of answers about absence in a batch: matches that come, and matches that are taken back
 * ``aggregate_answers``: Answers of windows: matches that were found, put together by windows and groups, as far as
   times are settled
+* ``aggregate_buckets``: Buckets of matches: what aggregates need of the matches of a group in a short time, in place of
+  the matches
 * ``aggregate_documents``: Documents of what is told of matches together
 * ``aggregate_families``: Families of definitions with the same windows of the same groups, which differ in conditions
   and in what they tell
@@ -18,6 +20,8 @@
 * ``aggregate_rows``: Matches that windows are over, as they are kept from batch to batch: one file of the state for all
   of them
 * ``aggregate_spans``: Aggregates over spans of matches: windows of groups, all of them at once
+* ``aggregate_stores``: Stores of buckets in a batch: matches whose time is settled go into buckets, and families of
+  windows read these
 * ``aggregate_streams``: Rows of matches that several parts share: a match is stored once, with the numbers of the parts
   that have it
 * ``aggregate_tops``: Groups of a window that ``TOP`` tells of: those of the greatest values, and of equal ones in their

@@ -27,7 +27,7 @@ from xscl.batches.aggregate_values import GroupValues, compared
 from xscl.language.aggregates import Definition
 from xscl.templates.columns import Bools, Int64s
 
-__all__ = ["MAX_LOOKED_BACK", "Answer", "Frontier", "Told", "answers", "begun", "reach_of"]
+__all__ = ["MAX_LOOKED_BACK", "Answer", "Frontier", "Told", "answers", "begun", "least_needed", "reach_of"]
 
 _LEAST = -(1 << 62)
 MAX_LOOKED_BACK = 1_000_000
@@ -77,8 +77,7 @@ def reach_of(family: Family, now: int, matches: Matches) -> slice | Int64s:
     """Return the matches that windows not answered yet may have, when they are answered up to a time."""
     kind = family.kind
     if kind.window is not None:
-        least = now - kind.window if kind.every is None else ((now - kind.window) // kind.every + 1) * kind.every
-        return slice(int(np.searchsorted(matches.ts, max(least, _LEAST), "left")), None)
+        return slice(int(np.searchsorted(matches.ts, least_needed(kind, now), "left")), None)
     assert kind.last is not None
     kept, count = [], int(np.searchsorted(matches.ts, now))
     count = int(matches.order[count - 1]) + 1 if count else 0
@@ -89,6 +88,13 @@ def reach_of(family: Family, now: int, matches: Matches) -> slice | Int64s:
         near = view.order[runs.rows] > count - MAX_LOOKED_BACK
         kept.append(view.numbers[runs.rows[near & (np.arange(len(runs)) >= settled - kind.last)]])
     return np.searchsorted(matches.numbers, np.unique(np.concatenate(kept)))
+
+
+def least_needed(kind: Kind, now: int) -> int:
+    """Return the least time of a match in a window that is not answered, when they are answered up to a time."""
+    assert kind.window is not None
+    least = now - kind.window if kind.every is None else ((now - kind.window) // kind.every + 1) * kind.every
+    return max(least, _LEAST)
 
 
 def answers(
@@ -102,7 +108,7 @@ def answers(
         frontier: how far times are settled.
         told: answers of before, for ``ONCE PER``, by group of queries; they are brought up to date.
     """
-    if frontier.now <= frontier.before or not len(matches):
+    if frontier.now <= frontier.before or not len(matches) or not _numbers(family.kind, matches, frontier):
         return
     views, several = family.by_view(matches)
     for unseen, members in views.items():
@@ -174,14 +180,20 @@ def _windows(kind: Kind, matches: Matches, frontier: Frontier) -> Iterator[_Wind
         yield _ended_by_matches(kind, runs, frontier)
         return
     assert kind.window is not None
-    least = max(
-        (max(frontier.before, _LEAST) - kind.window) // kind.every + 1,
-        (int(matches.ts[0]) - kind.window) // kind.every + 1,
-    )
-    most = min((frontier.now - kind.window) // kind.every, int(matches.ts[-1]) // kind.every)
-    for codes, numbers, low in begun(runs, kind.every, kind.window, least, most):
+    ended = _numbers(kind, matches, frontier)
+    for codes, numbers, low in begun(runs, kind.every, kind.window, ended.start, ended.stop - 1):
         ends = numbers * kind.every + kind.window
         yield _Windows(Spans(runs, low, runs.first_at(codes, ends)), ends, np.minimum(ends, LAST_TIME), frontier, False)
+
+
+def _numbers(kind: Kind, matches: Matches, frontier: Frontier) -> range:
+    """Return the numbers of the windows that end in a batch; windows that matches end have none of their own."""
+    if kind.every is None:
+        return range(1)
+    assert kind.window is not None
+    before = max(max(frontier.before, _LEAST), int(matches.ts[0]))
+    most = min((frontier.now - kind.window) // kind.every, int(matches.ts[-1]) // kind.every)
+    return range((before - kind.window) // kind.every + 1, most + 1)
 
 
 def _ended_by_matches(kind: Kind, runs: Runs, frontier: Frontier) -> _Windows:

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from xscl.batches.aggregate_buckets import Shape, shape_of
 from xscl.batches.aggregate_groups import Doubles, Matches
 from xscl.batches.aggregate_parts import LastOfParts
 from xscl.batches.aggregate_spans import Spans
@@ -42,6 +43,8 @@ class Kind:
     """Operands whose values have so many matches each."""
     ordered: bool
     """Whether a window has no match behind the one that ends it, of those of the same time."""
+    shape: Shape | None
+    """Shape of buckets that serve it; None: none do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,8 @@ class _Bounds:
 def kind_of(definition: Definition) -> Kind:
     """Return the windows of a definition."""
     ordered = definition.every is None and (definition.crossing or definition.window is None)
-    return Kind(definition.group, definition.window, definition.every, definition.last, definition.per, ordered)
+    of = definition
+    return Kind(of.group, of.window, of.every, of.last, of.per, ordered, shape_of(of))
 
 
 def families(members: Iterable[Member]) -> list[Family]:
@@ -89,13 +93,14 @@ class Family:
         self.kind = kind
         self.members = tuple(members)
         counts = np.array([len(member.sees) for member in members], dtype=np.int64)
-        self._sees = np.array([place for member in members for place in member.sees], dtype=np.int64)
+        self.sees = np.array([place for member in members for place in member.sees], dtype=np.int64)
+        """Places after which its queries see matches, member by member."""
         self._starts = np.cumsum(counts) - counts
         self._bounds, self._free = _sorted_out(members)
 
     def by_view(self, matches: Matches) -> tuple[Mapping[int, Int64s], list[int]]:
         """Return the members whose queries all see the same, by how many matches they do not see, and the others."""
-        unseen = matches.unseen(self._sees)
+        unseen = matches.unseen(self.sees)
         least, most = np.minimum.reduceat(unseen, self._starts), np.maximum.reduceat(unseen, self._starts)
         same = least == most
         views = {int(of): np.flatnonzero(same & (most == of)) for of in rising(most[same])}
@@ -103,11 +108,11 @@ class Family:
 
     def views(self, matches: Matches) -> list[int]:
         """Return how many matches its queries do not see, each number once."""
-        return [int(of) for of in rising(matches.unseen(self._sees))]
+        return [int(of) for of in rising(matches.unseen(self.sees))]
 
     def candidates(self, matches: Matches) -> Matches:
         """Return the matches of those groups that may reach a bound of a member, or all matches."""
-        if len(self._free) or not len(matches):
+        if len(self._free) or not len(matches) or matches.merged:
             return matches
         groups, may = matches.groups(self.kind.group), None
         for counted, bounds in self._bounds.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from xscl.language.aggregates import Counted
 from xscl.language.terms import Term
 from xscl.templates.columns import Bools, Int64s
 
-__all__ = ["BEHIND", "Doubles", "Groups", "Matches", "Runs", "Values"]
+__all__ = ["BEHIND", "Doubles", "Groups", "Matches", "Partial", "Runs", "Values"]
 
 Doubles = npt.NDArray[np.float64]
 BEHIND = 1 << 62
@@ -31,6 +31,15 @@ _VIEWS = 8
 """Views of matches that are held: whoever came at another place sees other matches."""
 
 
+class Partial(NamedTuple):
+    """An aggregate of the matches of a bucket; windows merge those of their buckets (``aggregate_buckets``)."""
+
+    function: str
+    """``count``, ``numbers`` (how many values are numbers), ``sum``, ``min`` or ``max``."""
+    term: Term | None
+    """None: of the matches themselves."""
+
+
 class Matches:
     """Matches of a part, by time and in the order of their documents."""
 
@@ -39,6 +48,8 @@ class Matches:
         self._rows = rows
         self.whole: tuple[Matches, Int64s] | None = None
         """Matches that these are some of, and their places among those."""
+        self.merged = False
+        """Whether these are buckets of matches."""
         self.numbers = np.arange(len(rows), dtype=np.int64)
         """Rows of these among all."""
         self._hold(rows.column("ts").to_numpy(), rows.column("first").to_numpy(), self.numbers)
@@ -49,7 +60,7 @@ class Matches:
         """Least place of a member."""
         self.order = order
         """Places among all settled matches of the part; of those that are not settled, behind all."""
-        self._columns: dict[Term, Column] = {}
+        self._columns: dict[Term | Partial, Column] = {}
         self._groups: dict[tuple[Term, ...], Groups] = {}
         self._runs: dict[tuple[tuple[Term, ...], tuple[Term, ...]], Runs] = {}
         self._views: dict[int, Matches] = {}
@@ -99,19 +110,25 @@ class Matches:
         """Return some of the matches, ascending."""
         found = Matches.__new__(Matches)
         found._rows, found.whole, found.numbers = self._rows, (self, rows), self.numbers[rows]
+        found.merged = self.merged
         found._hold(self.ts[rows], self.first[rows], self.order[rows])
         return found
+
+    def since(self, time: int) -> slice:
+        """Return the matches of a time or a later one."""
+        return slice(int(np.searchsorted(self.ts, time, "left")), None)
 
     def name(self, row: int) -> str:
         """Return what tells the members of a match from others."""
         return str(self._rows.column("name")[int(self.numbers[row])].as_py())
 
-    def column(self, term: Term) -> Column:
+    def column(self, term: Term | Partial) -> Column:
         """Return a value of each match."""
         if not len(self.ts):
             return Column(self.ts, ())
         if term not in self._columns:
             if self.whole is None:
+                assert isinstance(term, Term)
                 made = column_of(self._dictionaries[term.place], term)
             else:
                 whole, rows = self.whole
@@ -197,7 +214,7 @@ class Runs:
         """Part of a group of each."""
         self.ts: Int64s = matches.ts[self.rows]
         self._keys = self.codes * len(matches.ts) + self.rows
-        self._of: dict[Term, Values] = {}
+        self._of: dict[Term | Partial, Values] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -218,7 +235,7 @@ class Runs:
         row = self.rows[place]
         return tuple(column.texts[column.codes[row]] for column in self._operands)
 
-    def of(self, term: Term) -> Values:
+    def of(self, term: Term | Partial) -> Values:
         """Return the values of a term, in this order."""
         if term not in self._of:
             self._of[term] = Values(self.matches.column(term), self)

@@ -2,8 +2,9 @@
 
 A row is a match of parts of queries with windows, with the exact texts of its variables.  Parts that select from one
 channel share a row, which has the numbers of those that have the match.  All queries that say something of a part's
-matches share its rows, whatever their windows and conditions are.  Rows behind them are the last answers of ``ONCE
-PER``, each a group of queries, the digest of a group of matches and a time.
+matches share its rows, whatever their windows and conditions are.  Rows behind them are buckets, with the texts of
+their columns, and the last answers of ``ONCE PER``, each a group of queries, the digest of a group of matches and a
+time.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from xscl.base.failpoints import step
 from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.batches.aggregate_answers import Told
+from xscl.batches.aggregate_buckets import Buckets
 from xscl.catalog.records import ChannelInfo
 from xscl.store.event_files import event_document, events_of
 from xscl.store.home import Home
@@ -92,16 +94,24 @@ class Kept:
     """Time up to which windows are answered, by part."""
     settled: dict[int, int] = field(default_factory=dict)
     """Number of matches that were settled, by part."""
+    buckets: dict[tuple[int, str], Buckets] = field(default_factory=dict)
+    """Buckets by part and ``key_of`` their shape."""
     told: dict[int, Told] = field(default_factory=dict)
     """Last answers, by group of queries."""
     waits: tuple[str, ...] = ()
     """Channels whose times end windows."""
 
     @property
-    def size(self) -> tuple[int, int]:
-        """Return the number of rows, and of rows of each part."""
+    def size(self) -> tuple[int, int, int]:
+        """Return the number of rows, of rows of each part, and of buckets."""
         tables = self.rows.values()
-        return sum(map(len, tables)), sum(pc.sum(pc.list_value_length(table["parts"])).as_py() or 0 for table in tables)
+        of_parts = sum(pc.sum(pc.list_value_length(table["parts"])).as_py() or 0 for table in tables)
+        return sum(map(len, tables)), of_parts, sum(map(len, self.buckets.values()))
+
+    @property
+    def nbytes(self) -> int:
+        """Return the bytes of all rows, about."""
+        return sum(int(of.nbytes) for of in (*self.rows.values(), *self.buckets.values()))
 
 
 class Found(NamedTuple):
@@ -131,13 +141,17 @@ def read_kept(path: Path | None) -> Kept:
     for parts, count in facts["rows"]:
         rows[tuple(parts)] = table.slice(at, count).select(KEPT_SCHEMA.names)
         at += count
+    buckets = dict[tuple[int, str], Buckets]()
+    for part, key, until, names, count in facts["buckets"]:
+        buckets[part, key] = _read_buckets(table.slice(at, count), until, names)
+        at += count
     told: dict[int, Told] = {}
     answers = table.slice(at).select(["told", "first", "key", "ts"])
     for gid, since, key, ts in zip(*(column.to_pylist() for column in answers.columns), strict=True):
         told.setdefault(gid, {})[since, key.decode()] = ts
     answered = {int(part): time for part, time in facts["answered"].items()}
     settled = {int(part): count for part, count in facts["settled"].items()}
-    return Kept(rows, answered, settled, told, tuple(facts["waits"]))
+    return Kept(rows, answered, settled, buckets, told, tuple(facts["waits"]))
 
 
 def write_kept(home: Home, tag: str, batch: int, kept: Kept) -> StateFile | None:
@@ -145,17 +159,42 @@ def write_kept(home: Home, tag: str, batch: int, kept: Kept) -> StateFile | None
     tables = [
         table.append_column("told", pa.nulls(table.num_rows, pa.int64())) for _, table in sorted(kept.rows.items())
     ]
+    tables += [_bucket_rows(of) for _, of in sorted(kept.buckets.items())]
     table = pa.concat_tables([*tables, _told_rows(kept.told)]).combine_chunks()
     if not table.num_rows:
         return None
     counts = [(parts, of.num_rows) for parts, of in sorted(kept.rows.items())]
-    facts = {"answered": kept.answered, "settled": kept.settled, "waits": kept.waits, "rows": counts}
+    buckets = [(*key, of.until, [*of.columns], len(of)) for key, of in sorted(kept.buckets.items())]
+    facts = {
+        "buckets": buckets,
+        "answered": kept.answered,
+        "settled": kept.settled,
+        "waits": kept.waits,
+        "rows": counts,
+    }
     table = table.replace_schema_metadata({_FACTS: json.dumps(facts)})
     path = home.folder("witness") / f"{tag}-windows.parquet"
     made = write_sealed(path, lambda target: pq.write_table(table, target, **_WRITTEN))
     found = facts_of_file(home.root, str(made.relative_to(home.root)), "windows", batch)
     step("batch.windows")
     return StateFile(**{**found.row(), "held": found.rows})  # type: ignore[arg-type]
+
+
+def _bucket_rows(buckets: Buckets) -> pa.Table:
+    count, width = len(buckets), len(buckets.columns)
+    flat = pa.concat_arrays([*buckets.columns.values()]).take(
+        pa.array(np.arange(count * width).reshape(width, -1).T.ravel())
+    )
+    texts = pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32) * width), flat)
+    known = {"texts": texts, **{name: buckets.rows.column(name).combine_chunks() for name in buckets.rows.column_names}}
+    columns = [known[one.name] if one.name in known else pa.nulls(count, one.type) for one in _FILE_SCHEMA]
+    return pa.table(columns, schema=_FILE_SCHEMA)
+
+
+def _read_buckets(table: pa.Table, until: int, names: Sequence[str]) -> Buckets:
+    flat = table.column("texts").combine_chunks().flatten()
+    columns = {name: flat.take(pa.array(np.arange(at, len(flat), len(names)))) for at, name in enumerate(names)}
+    return Buckets(until, table.select(["ts", "first", "received"]).combine_chunks(), columns)
 
 
 def _told_rows(told: Mapping[int, Told]) -> pa.Table:

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xscl.batches.aggregate_groups import Runs, Values
+from xscl.batches.aggregate_groups import Partial, Runs, Values
 from xscl.batches.aggregate_values import NOTHING, Aggregates, GroupValues, Numbers, Texts, whole_numbers
 from xscl.language.aggregates import Counted
+from xscl.language.terms import Term
 from xscl.templates.columns import Int64s
 
 __all__ = ["Spans"]
@@ -74,6 +75,8 @@ class Spans:
         return self.runs.latest(int(self.low[place]), int(self.high[place]))
 
     def _made(self, counted: Counted) -> Aggregates:
+        if self.runs.matches.merged:
+            return self._merged(counted)
         if counted.term is None:
             return whole_numbers(self.high - self.low)
         of = self.runs.of(counted.term)
@@ -89,6 +92,22 @@ class Spans:
                 found[there] = codes[place[there]]
                 return Texts(found, of.column)
         return self._computed(counted.function, of)
+
+    def _merged(self, counted: Counted) -> Aggregates:
+        """Return an aggregate of the matches of whose buckets spans are."""
+        term, function = counted.term, counted.function
+        if function == "count" and counted.distinct:
+            assert term is not None
+            return whole_numbers(self._different(self.runs.of(term)))
+        if function == "count":
+            return whole_numbers(self._summed("count", term).numerators)
+        if function == "avg":
+            found, counts = self._summed("sum", term), self._summed("numbers", term).numerators
+            return Numbers(found.numerators, _times(found.denominators, np.maximum(counts, 1)), found.there)
+        return self._computed(function, self.runs.of(Partial(function, term)))
+
+    def _summed(self, function: str, term: Term | None) -> Numbers:
+        return self._computed("sum", self.runs.of(Partial(function, term)))
 
     def _ends(self, before: Int64s) -> tuple[Int64s, Int64s]:
         return before[self.high], before[self.low]
@@ -117,6 +136,11 @@ class Spans:
         met = begin < end
         changes = np.bincount(begin[met], minlength=len(low) + 1) - np.bincount(end[met], minlength=len(low) + 1)
         return high - low - np.cumsum(changes)[: len(low)]
+
+
+def _times(numbers: npt.NDArray[Any], counts: Int64s) -> npt.NDArray[Any]:
+    greatest = int(numbers.max(initial=0)) * int(counts.max(initial=0))
+    return (numbers if greatest < 1 << 62 else numbers.astype(object)) * counts
 
 
 def _extremes(values: npt.NDArray[Any], low: Int64s, high: Int64s, least: Callable[..., Any]) -> npt.NDArray[Any]:

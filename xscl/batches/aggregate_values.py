@@ -35,9 +35,11 @@ __all__ = [
     "column_of",
     "compared",
     "dictionaries",
+    "exact_text",
     "holds",
     "number_of",
     "text_of",
+    "whole_multiples",
     "whole_numbers",
 ]
 
@@ -64,13 +66,21 @@ class Column:
         found = [number_of(text) for text in self.texts]
         scale = lcm(*(number.denominator for number in found if number is not None))
         whole = [0 if number is None else int(number * scale) for number in found]
-        small = max(map(abs, whole), default=0) * max(1, len(self.codes)) < _SMALL
-        numbers = np.array(whole, dtype=np.int64 if small else object)
-        return numbers, np.array([number is not None for number in found], dtype=np.bool_), scale
+        return (
+            whole_multiples(whole, len(self.codes)),
+            np.array([number is not None for number in found], dtype=np.bool_),
+            scale,
+        )
 
     def some(self, which: Int64s) -> Column:
         """Return the values of some of the matches; their numbers are made once, with those of all."""
         return _Some(self.codes[which], self.texts, self)
+
+
+def whole_multiples(whole: Sequence[int], count: int) -> npt.NDArray[Any]:
+    """Return whole numbers, in 64 bits if so many of them may be added."""
+    small = max(map(abs, whole), default=0) * max(1, count) < _SMALL
+    return np.array(whole, dtype=np.int64 if small else object)
 
 
 @dataclass
@@ -191,11 +201,11 @@ def _applied(text: str, term: Term) -> str | None:
         value = None if value is None else apply_to_match(name, value)
     if term.is_number and value is not None:
         number = number_of(value)
-        return None if number is None else _exact(term.factor * number + term.constant)
+        return None if number is None else exact_text(term.factor * number + term.constant)
     return value
 
 
-def _exact(number: Fraction) -> str:
+def exact_text(number: Fraction) -> str:
     """Return a text of a number that says all of it, as far as a decimal can."""
     denominator = number.denominator
     for prime in (2, 5):

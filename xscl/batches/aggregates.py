@@ -21,12 +21,14 @@ from xscl.base.failpoints import step
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.values import digest_text
 from xscl.batches.aggregate_answers import Answer, Frontier, answers, reach_of
+from xscl.batches.aggregate_buckets import key_of
 from xscl.batches.aggregate_documents import answer_documents
 from xscl.batches.aggregate_rows import Found, Kept, members_of, merged, write_kept
+from xscl.batches.aggregate_stores import Stores
 from xscl.batches.aggregate_streams import ROWLESS, Streams, of_parts, shared_rows
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import Parts, bindings
-from xscl.batches.function_failures import failed, failed_value, own_terms
+from xscl.batches.function_failures import failed, failed_value
 from xscl.batches.made_answers import write_made
 from xscl.batches.published_documents import Made
 from xscl.batches.refusals import refused_document
@@ -37,7 +39,6 @@ from xscl.catalog.state_files import replace_state_files
 from xscl.catalog.windows import Reader, Windowed
 from xscl.language.aggregates import Definition
 from xscl.language.facts import ANSWERS
-from xscl.language.terms import Term
 from xscl.store.parquet import data_files
 from xscl.store.results import Results
 from xscl.store.state_files import StateFile
@@ -116,7 +117,9 @@ class Windows:
         answered = {part: time for part, time in self._kept.answered.items() if part in parts}
         counts = {part: count for part, count in self._kept.settled.items() if part in parts}
         told = {gid: of for gid, of in self._kept.told.items() if of and gid in readers}
-        kept = Kept(rows, answered, counts, told, tuple(sorted(waits)))
+        known = {(part, key_of(shape)) for part, each in parts.items() for shape in each.stores}
+        buckets = {key: of for key, of in self._kept.buckets.items() if key in known}
+        kept = Kept(rows, answered, counts, buckets, told, tuple(sorted(waits)))
         if not self._told and not self._changed and self._kept.size == kept.size:
             return
         self.changed, self._kept = True, kept
@@ -185,9 +188,15 @@ class Windows:
         matches = streams.matches(stream)
         for member in each.once:
             told.setdefault(member.gid, {})
+        stores = Stores(part, each.stores, self._kept.buckets)
+        stores.take(matches, frontier)
         for family in each.families:
-            yield from ((each.groups[of.gid], answer) for of, answer in answers(family, matches, frontier, told))
-            streams.kept[stream.places[reach_of(family, frontier.now, matches)]] = True
+            buckets = stores.of(family)
+            over = matches if buckets is None else buckets.matches
+            yield from ((each.groups[of.gid], answer) for of, answer in answers(family, over, frontier, told))
+            behind = reach_of(family, frontier.now, matches) if buckets is None else matches.since(buckets.until)
+            streams.kept[stream.places[behind]] = True
+        stores.leave(frontier.now)
         for member in each.once:
             least = frontier.now - (member.definition.once_per or 0)
             mine = told[member.gid].items()
@@ -197,12 +206,8 @@ class Windows:
     def _refuse(self, part: int, new: pa.Table) -> None:
         """Tell of new matches of a part on whose values functions fail."""
         publisher = self.batch.publisher
-        if publisher is None or not new.num_rows:
-            return
-        terms = [
-            (gid, term) for gid, of in self._asked.parts[part].definitions.items() for term in own_terms(_terms(of))
-        ]
-        if not terms:
+        terms = self._asked.parts[part].own
+        if publisher is None or not new.num_rows or not terms:
             return
         mine = new.take(pa.array(Streams(new).of(part).rows))
         texts = mine.column("texts").to_pylist()
@@ -291,9 +296,3 @@ class _Steps:
             np.searchsorted(self.places, places, side="right")
         ]
         return found
-
-
-def _terms(definition: Definition) -> tuple[Term, ...]:
-    """Return the terms of a definition: of its groups, and of the values that it counts."""
-    counted = tuple([each.term for each in definition.aggregates if each.term is not None])
-    return (*definition.group, *definition.per, *counted)

@@ -12,10 +12,14 @@ from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
+from xscl.batches.aggregate_buckets import Shape
 from xscl.batches.aggregate_families import Family, Member, families
 from xscl.batches.aggregate_rows import Kept, read_kept
+from xscl.batches.aggregate_stores import Store, stores_of
+from xscl.batches.function_failures import own_terms
 from xscl.catalog.windows import Reader, Windowed, Windows, queries_state, read_windows
 from xscl.language.aggregates import Definition, known_definition, variable_blocks
+from xscl.language.terms import Term
 from xscl.language.variable_paths import stream_of
 
 __all__ = ["Asked", "Part", "WindowMemory"]
@@ -34,6 +38,10 @@ class Part:
     """Groups of queries by their numbers."""
     definitions: Mapping[int, Definition]
     families: tuple[Family, ...]
+    stores: Mapping[Shape, Store]
+    """Buckets that several families may share."""
+    own: tuple[tuple[int, Term], ...]
+    """Terms that call functions of one's own, by the number of the group."""
     once: tuple[Member, ...]
     """Members that note when they have told of a group."""
     blocks: tuple[int, ...]
@@ -89,12 +97,11 @@ class WindowMemory:
         kept = self._kept if path is not None and path == self._path else read_kept(path)
         # A batch that fails leaves what was remembered.
         told = {gid: dict(of) for gid, of in kept.told.items()}
-        return Kept(dict(kept.rows), dict(kept.answered), dict(kept.settled), told, kept.waits)
+        return Kept(dict(kept.rows), dict(kept.answered), dict(kept.settled), dict(kept.buckets), told, kept.waits)
 
     def remember(self, path: Path, kept: Kept) -> None:
         """Remember the rows that a file has."""
-        small = sum(rows.nbytes for rows in kept.rows.values()) <= _MOST_BYTES
-        self._path, self._kept = (path, kept) if small else (None, Kept())
+        self._path, self._kept = (path, kept) if kept.nbytes <= _MOST_BYTES else (None, Kept())
 
 
 def _sharing(parts: Mapping[int, Part], shares: bool) -> tuple[tuple[int, ...], ...]:
@@ -115,13 +122,22 @@ def _part(groups: Sequence[Windowed], levels: _Levels, readers: Mapping[int, Seq
     ]
     one = groups[0]
     paths = stream_of(one.part_text)
+    of_kinds = tuple(families(members))
     return Part(
         {each.gid: each for each in groups},
         definitions,
-        tuple(families(members)),
+        of_kinds,
+        stores_of(of_kinds),
+        tuple((gid, term) for gid, of in definitions.items() for term in own_terms(_terms(of))),
         tuple(each for each in members if each.definition.once_per is not None),
         variable_blocks(one.part_text, tuple(sorted(one.namespaces.items()))),
         one.channels,
         max((number for number, names in enumerate(levels, 1) if names & {*one.channels}), default=0),
         None if paths is None else (one.channels, paths),
     )
+
+
+def _terms(definition: Definition) -> tuple[Term, ...]:
+    """Return the terms of a definition: of its groups, and of the values that it counts."""
+    counted = tuple([each.term for each in definition.aggregates if each.term is not None])
+    return (*definition.group, *definition.per, *counted)

@@ -18,7 +18,16 @@ from xscl.catalog.records import RAW
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import GROUPS, HOME, IS_DROPPED, IS_OF_WINDOWS, NEVER, PARTS, QUERIES, STREAMS
 
-__all__ = ["Range", "Reader", "Windowed", "Windows", "queries_state", "range_of", "read_windows"]
+__all__ = [
+    "Range",
+    "Reader",
+    "Windowed",
+    "Windows",
+    "groups_of_windows_alone",
+    "queries_state",
+    "range_of",
+    "read_windows",
+]
 
 _PRIME = (1 << 31) - 1
 
@@ -138,3 +147,10 @@ def _groups() -> sa.Select[Any]:
     joined = sa.join(GROUPS, PARTS, PARTS.c.gid == GROUPS.c.gid).join(part, part.c.gid == PARTS.c.part)
     statement = sa.select(*columns, part.c.text.label("part_text")).select_from(joined)
     return statement.where(IS_OF_WINDOWS)
+
+
+def groups_of_windows_alone(connection: Connection) -> list[int]:
+    """Return the groups that nothing but windows is over, and that no query is in, dropped ones included."""
+    others = sa.select(PARTS.c.part).where(sa.or_(~IS_OF_WINDOWS, PARTS.c.ends.is_(None)))
+    mine = IS_OF_WINDOWS, PARTS.c.part.not_in(sa.select(QUERIES.c.gid)), PARTS.c.part.not_in(others)
+    return list(connection.scalars(sa.select(PARTS.c.part).distinct().where(*mine)))

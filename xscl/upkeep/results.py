@@ -2,8 +2,8 @@
 
 Rows say themselves which batch found them (``origin``), so folders are merged by putting their rows one after another,
 in the order of batches, each batch's rows in the order they had.  Rows that nobody reads after their batch (links,
-counts of pairs, refusals) stay behind, as do meanings of classes without a combination of documents.  Sizes go by
-tiers, as sizes of events do (``events``).
+counts of pairs, refusals) stay behind, as do meanings of classes without a combination of documents, and what only
+windows were over: each batch takes its matches into the state.  Sizes go by tiers, as sizes of events do (``events``).
 
 Column ``result_path`` of a batch then names the folder that it shares with others, or nothing.
 """
@@ -30,11 +30,12 @@ from xscl.base.types import now_micros
 from xscl.catalog.batches import move_results
 from xscl.catalog.state_files import retire_files
 from xscl.catalog.tables import BATCHES
+from xscl.catalog.windows import groups_of_windows_alone
 from xscl.store.compaction import neighbours, tier_of
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
 from xscl.store.inventory import changed_elsewhere, removed_unless_named
-from xscl.store.parquet import joined, read_columns
+from xscl.store.parquet import codes, int64s, joined, list_parts, read_columns, rows_where
 from xscl.templates.pair_spans import SPAN_SCHEMA, expanded_spans
 from xscl.templates.results import RESULT_SCHEMA, SPANS_FILE
 
@@ -172,15 +173,20 @@ class ResultUpkeep:
         spans = joined([read_columns(file, SPAN_SCHEMA, SPAN_SCHEMA.names) for file in told], SPAN_SCHEMA)
         written = [file for file in files if file not in told]
         rows = joined([read_columns(file, RESULT_SCHEMA, RESULT_SCHEMA.names) for file in written], RESULT_SCHEMA)
-        rows = rows.filter(pc.is_in(rows.column("relation"), pa.array([*_MEANING, "docs"])))
-        of_docs = pc.equal(rows.column("relation"), "docs")
-        docs, meant = rows.filter(of_docs), rows.filter(pc.invert(of_docs))
+        meant, of_docs = rows_where(rows, _is_of(rows, *_MEANING)), _is_of(rows, "docs")
+        with home.catalog.read() as connection:
+            asked = _has_others(meant, groups_of_windows_alone(connection))
+        if not asked.all():
+            meant = rows_where(meant, asked)
+            of_docs, spans = of_docs & _has_class(rows, meant), _spans_of(spans, meant)
+        docs = rows_where(rows, of_docs)
         facts: _Facts | None = None
         if kept:
             # Which pairs are left is told one by one.
             docs, facts = _remaining_combinations(home, _with_pairs(docs, spans), kept)
             spans = spans.slice(0, 0)
-        meant = meant.filter(pa.array(_has_class(meant, docs, spans)))
+        told_of = spans.filter(pc.equal(spans.column("relation"), "span"))
+        meant = meant.filter(pa.array(_has_class(meant, docs, told_of)))
         if not docs.num_rows and not spans.num_rows:
             self._replace(inputs, None)
             return
@@ -288,12 +294,35 @@ def _with_pairs(docs: pa.Table, spans: pa.Table) -> pa.Table:
     return pa.concat_tables([docs, pairs], promote_options="default").select(RESULT_SCHEMA.names)
 
 
-def _has_class(meant: pa.Table, docs: pa.Table, spans: pa.Table) -> Mask:
-    """Tell which rows have a class that a combination has."""
-    spans = spans.filter(pc.equal(spans.column("relation"), "span"))
-    origins = np.concatenate([table.column("origin").to_numpy() for table in (meant, docs, spans)])
+def _is_of(rows: pa.Table, *relations: str) -> Mask:
+    """Tell which rows are of some relations."""
+    numbers, names = codes(rows.column("relation"))
+    found: Mask = np.isin(numbers, [number for number, name in enumerate(names) if name in relations])
+    return found
+
+
+def _has_others(meant: pa.Table, groups: Sequence[int]) -> Mask:
+    """Tell which rows have other groups than some."""
+    lengths, values = list_parts(meant.column("groups"))
+    found: Mask = np.zeros(meant.num_rows, np.bool_)
+    found[np.repeat(np.arange(meant.num_rows), lengths)[~np.isin(values, np.array(groups, np.int64))]] = True
+    return found
+
+
+def _spans_of(spans: pa.Table, meant: pa.Table) -> pa.Table:
+    """Return the spans whose class rows have, with all lists if there are any."""
+    of_lists = pc.equal(spans.column("relation"), "list")
+    lists, found = spans.filter(of_lists), spans.filter(pc.invert(of_lists))
+    found = found.filter(pa.array(_has_class(found, meant)))
+    return pa.concat_tables([lists, found]) if found.num_rows else found
+
+
+def _has_class(rows: pa.Table, *others: pa.Table) -> Mask:
+    """Tell which rows have a class that one of others has."""
+    tables = (rows, *others)
+    origins = np.concatenate([int64s(table.column("origin")) for table in tables])
     _, dense = np.unique(origins, return_inverse=True)
-    classes = np.concatenate([table.column("class").to_numpy() for table in (meant, docs, spans)]).astype(np.int64)
-    keys = dense.astype(np.int64) << 32 | classes
-    found: Mask = np.isin(keys[: meant.num_rows], keys[meant.num_rows :])
+    classes = np.concatenate([int64s(table.column("class")) for table in tables])
+    keys = dense.reshape(-1).astype(np.int64) << 32 | classes
+    found: Mask = np.isin(keys[: rows.num_rows], keys[rows.num_rows :])
     return found

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import sqlalchemy as sa
 
 import xscl
 from xscl.base.settings import Settings
-from xscl.batches.aggregate_rows import KEPT_SCHEMA
+from xscl.batches import aggregate_buckets
+from xscl.batches.aggregate_rows import KEPT_SCHEMA, read_kept
 from xscl.batches.aggregate_streams import Streams, of_parts
+from xscl.catalog.tables import STATE_FILES
 
 
 def rows(lists: list[list[int]], numbers: list[list[int]]) -> pa.Table:
@@ -98,3 +101,14 @@ def test_rows_are_shared_and_not_as_rules_change(tmp_path: Path, rules: list[str
 def test_a_query_that_goes_leaves_the_rows_of_others(tmp_path: Path) -> None:
     expected = [each for each in told(tmp_path / "all", ["all"] * 4) if each[0] != "low"]
     assert told(tmp_path / "without", ["all"] * 4, drop="low") == expected
+
+
+def test_buckets_are_read_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = told(tmp_path / "matches", ["all"] * 4)
+    for name in ("LEAST_ROWS", "FEWER", "OLDER"):
+        monkeypatch.setattr(aggregate_buckets, name, 0)
+    assert told(tmp_path / "buckets", ["all"] * 4) == expected
+    with xscl.connect(home=tmp_path / "buckets") as engine, engine.home.catalog.read() as connection:
+        (path,) = connection.scalars(sa.select(STATE_FILES.c.path).where(STATE_FILES.c.kind == "windows"))
+        kept = read_kept(engine.home.root / path)
+    assert len(kept.buckets) == 2 and all(map(len, kept.buckets.values()))

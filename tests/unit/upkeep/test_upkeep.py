@@ -303,3 +303,23 @@ def test_an_id_that_went_and_came_again_is_not_published_again(engine: Engine) -
     assert [match.document for match in engine.matches("reader")] == [f"<a>{n}</a>" for n in range(3)]
     (told,) = engine.home.catalog.rows(REJECTED)
     assert (told["channel"], told["condition"]) == ("P", "XSCL_EVENT_ID_REUSED")
+
+
+def test_merged_results_leave_out_what_only_windows_were_over(engine: Engine) -> None:
+    engine.add_channel("R", kind="rows", schema="k string", lateness="0 s")
+    engine.register("SELECT k, count() AS n FROM R[./k->k] WINDOW 2 s EVERY 2 s GROUP BY k", name="counts")
+    engine.register(
+        "SELECT k, count() AS n FROM R[./k->k] JOIN {k = l, 0 s} R[./k->l] WINDOW 2 s EVERY 2 s GROUP BY k",
+        name="of_pairs",
+    )
+    engine.register("R->x[./k->k][./k = 'b']", name="alone")
+    expected = []
+    for number in range(12):
+        rows = [{"k": "ab"[(number + n) % 2]} for n in range(4)]
+        engine.ingest([Event("R", f"{number}-{n}", number, row=row) for n, row in enumerate(rows)])
+        engine.run_once()
+        expected = sorted((each.query, each.id) for each in engine.matches())
+    assert Counter(query for query, _ in expected).keys() == {"counts", "of_pairs", "alone"}
+    batches = [files for files in (engine.home.root / "results").iterdir() if "-" in files.name]
+    merged = pa.concat_tables([ds.dataset(each).to_table(columns=["relation"]) for each in batches])
+    assert merged.num_rows and sorted((each.query, each.id) for each in engine.matches()) == expected
