@@ -19,7 +19,7 @@ from xscl.language.facts import is_sub_query
 from xscl.language.format import format_level, format_negation, format_operand, format_operator, format_query
 from xscl.language.parser import parse_query
 from xscl.language.step_outlines import known_shape
-from xscl.language.step_shapes import comparisons_of, slots_of, step_id
+from xscl.language.step_shapes import slots_in, step_id
 from xscl.language.step_terms import Filter, Fold, Next, Node, Part, Without
 from xscl.language.steps import parts_of
 from xscl.language.variable_paths import paths_of, pattern_of, selected_paths
@@ -185,8 +185,7 @@ class _Reader:
 
         def keys(node: Node) -> tuple[Hashable, Hashable]:
             # The engine runs the whole of the steps of a shape as one.
-            slots = (place for each in comparisons_of(node) for place in slots_of(each))
-            return (*shared, places[id(node)]), tuple(numbers[place] for place in slots)
+            return (*shared, places[id(node)]), tuple(numbers[place] for place in slots_in(node))
 
         def walked(node: Node, said: ast.Tree) -> Source:
             if isinstance(node, Part):

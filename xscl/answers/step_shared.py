@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from sqlalchemy.engine import Connection
 
+from xscl.base.durations import format_duration
 from xscl.base.own_functions import shown_name
 from xscl.batches.step_rows import numbered_nodes
 from xscl.batches.step_sharing import Sharing, sharing_of
@@ -17,7 +18,7 @@ from xscl.language import ast
 from xscl.language.format import format_operand, format_string
 from xscl.language.step_outlines import known_shape, known_steps
 from xscl.language.step_shapes import comparisons_of, slots_of, step_id
-from xscl.language.step_terms import Next, Node, StepsDefinition
+from xscl.language.step_terms import Fold, Next, Node, StepsDefinition
 from xscl.language.terms import Comparison, Term
 
 __all__ = ["NumberFacts", "SharedStep", "shared_step"]
@@ -28,7 +29,7 @@ _NAMED = 10
 
 @dataclass(frozen=True, slots=True)
 class NumberFacts:
-    """A condition whose numbers differ by query."""
+    """A condition or window whose numbers differ by query."""
 
     condition: str
     """The condition, as the query has it."""
@@ -81,6 +82,10 @@ def _number_facts(
                 count = len({tuple(one[slot] for slot in slots) for one in numbers})
                 way = _way(sharing, node, each)
                 yield NumberFacts(_condition(own, words), count, way, count if way == "request" else 1)
+        if isinstance(node, Next | Fold) and (slot := node.skip.most_slot) is not None:
+            assert isinstance(said, Next | Fold) and said.skip.most is not None
+            count = len({one[slot] for one in numbers})
+            yield NumberFacts(f"a window of {format_duration(said.skip.most)}", count, "range", 1)
 
 
 def _way(sharing: Sharing, node: Node, each: Comparison) -> str:

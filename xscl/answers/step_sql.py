@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from xscl.batches.step_rows import Layout, layout_of, numbered_nodes, parts_in, terms_of
+from xscl.language.step_shapes import slots_in
 from xscl.language.step_terms import (
     Between,
     Computed,
@@ -86,8 +87,8 @@ class _Writer:
     # -- relations ---------------------------------------------------------------------------------------------
 
     def relations(self) -> StepRelations:
-        slots = sorted({term.slot for term in terms_of(self.definition.root) if term.slot is not None})
-        constants = [f"n{place}" for slot in slots for place in (slot, slot + 1)]
+        nodes = numbered_nodes(self.definition.root)
+        constants = [f"n{place}" for place in sorted({place for node in nodes for place in slots_in(node)})]
         count = len(self.definition.parts)
         queries = ("qid", *(f"part{number + 1}" for number in range(count)), *constants)
         parts = [
@@ -186,10 +187,15 @@ class _Writer:
         left, right = scope.left, scope.right
         found = [f"{left}.ts < {right}.start", *(self._equal(key, scope) for key in skip.keys)]
         found += [] if skip.least is None else [f"{right}.ts >= {left}.ts + {skip.least}"]
-        found += [] if skip.most is None else [f"{right}.ts <= {left}.ts + {skip.most}"]
+        most = skip.most if skip.most_slot is None else self._window(skip.most_slot)
+        found += [] if most is None else [f"{right}.ts <= {left}.ts + {most}"]
         found += [] if skip.duration is None else [f"{right}.ts <= {left}.start + {skip.duration}"]
         found += [text for each in skip.between for text in self._between(each, scope)]
         return found + [self._compared(each, scope) for each in skip.comparisons]
+
+    def _window(self, slot: int) -> str:
+        """Return a window in microseconds that was taken out."""
+        return f"q.n{slot}" if self.numbers is None else str(int(self.numbers[slot]))
 
     def _equal(self, key: Key, scope: _Scope) -> str:
         return f"{self._value(key.left, scope).text} = {self._value(key.right, scope).text}"

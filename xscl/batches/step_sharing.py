@@ -14,7 +14,7 @@ import numpy as np
 
 from xscl.batches.step_rows import Rows, objects
 from xscl.batches.step_values import Given, Pairs
-from xscl.language.step_shapes import alike, filled, slots_of
+from xscl.language.step_shapes import alike, filled, slots_of, with_greatest
 from xscl.language.step_terms import Filter, Fold, Next, Node, Skip, Without
 from xscl.language.terms import Comparison
 from xscl.templates.columns import Bools, Int64s
@@ -79,6 +79,20 @@ class Sharing:
         low, high = np.clip(box[:, self.ends(one)], 0, len(self.numbers[slot].numbers)).T
         return low.copy(), high.copy()
 
+    def in_time(self, skip: Skip, rows: Rows, late: Int64s) -> Bools:
+        """Cut rows to those whose window a right side is in, which ends so long behind the left one.
+
+        Returns:
+            Which rows are left.
+        """
+        slot = skip.most_slot
+        if slot is None:
+            return np.ones(len(rows), dtype=np.bool_)
+        windows = np.array([int(each) for each in self.numbers[slot].numbers], dtype=np.int64)
+        low = 2 * self.dimension[slot]
+        rows.box[:, low] = np.maximum(rows.box[:, low], np.searchsorted(windows, late))
+        return (rows.box[:, low] < rows.box[:, low + 1]) & self.sets.there(rows.base, rows.box)
+
     def alike(self, slots: Sequence[int]) -> Int64s | None:
         """Return numbers in which members are alike that have the same numbers; None: all have."""
         if not slots:
@@ -100,8 +114,8 @@ def sharing_of(root: Node, numbers: Sequence[Sequence[Fraction]]) -> tuple[Shari
     """Return how members with some numbers share the steps of a shape, and these with all numbers that are alike."""
     ranked = [_ranked(column) for column in zip(*numbers, strict=True)]
     same = alike(numbers)
-    mine = filled(root, same)
     dimension: dict[int, int] = {}
+    mine = filled(root, same)
 
     def cut(each: Comparison) -> None:
         own = [slot for slot in slots_of(each) if same[slot] is None]
@@ -109,6 +123,8 @@ def sharing_of(root: Node, numbers: Sequence[Sequence[Fraction]]) -> tuple[Shari
             dimension[own[0]] = len(dimension)
 
     for node in _leftmost(mine):
+        if isinstance(node, Next | Fold) and node.skip.most_slot is not None:
+            dimension[node.skip.most_slot] = len(dimension)
         match node:
             case Filter():
                 list(map(cut, node.comparisons))
@@ -116,7 +132,8 @@ def sharing_of(root: Node, numbers: Sequence[Sequence[Fraction]]) -> tuple[Shari
                 list(map(cut, node.conditions))
             case Next() if (one := _walked(node.skip)) is not None:
                 cut(one)
-    return Sharing(numbers=dict(enumerate(ranked)), dimension=dimension).anew(len(numbers)), mine
+    greatest = with_greatest(mine, [max(column) for column in zip(*numbers, strict=True)])
+    return Sharing(numbers=dict(enumerate(ranked)), dimension=dimension).anew(len(numbers)), greatest
 
 
 def _ranked(column: Sequence[Fraction]) -> Given:

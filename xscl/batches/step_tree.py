@@ -129,6 +129,8 @@ class Tree:
         found = meeting.merged(lefts, hits.request, of)
         if cut is not None:
             found.box = boxes
+        in_time = self.sharing.in_time(node.skip, found, rights.ts[of] - lefts.ts[hits.request])
+        found, of = found.take(in_time), of[in_time]
         self._decided(found, frontier, rights.ts[of])
         waits = (asked.until >= frontier.now) & open_ & (meeting.left_key >= 0)
         self._keep(node, "left", lefts.take(waits) if cut is not None else meeting.whole(waits))
@@ -241,9 +243,12 @@ class _Rules:
 
     def holds(self, instance: Int64s, at: Int64s) -> Bools:
         """Tell which rows satisfy WHILE."""
-        mine = instance - self._base
-        pairs = self.meeting.pairs(self.chunks[-1], mine, self.meeting.lane.row[at])
-        found = narrowed(self.tree.sharing, pairs, self.node.conditions, self.chunks[-1].take(mine))
+        mine, of = instance - self._base, self.meeting.lane.row[at]
+        rows, sharing = self.chunks[-1].take(mine), self.tree.sharing
+        there = np.flatnonzero(sharing.in_time(self.node.skip, rows, self.meeting.rights.ts[of] - rows.ts))
+        pairs = self.meeting.pairs(self.chunks[-1], mine[there], of[there])
+        found = narrowed(sharing, pairs, self.node.conditions, rows.take(there))
+        found = replace(found, pair=there[found.pair])
         self._narrowed = found
         good = np.zeros(len(at), dtype=np.bool_)
         good[found.pair] = True

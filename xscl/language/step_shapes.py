@@ -1,4 +1,4 @@
-"""Shapes of steps: what queries have in common that differ only in the numbers of their conditions.
+"""Shapes of steps: what queries have in common that differ only in the numbers of their conditions, and in windows.
 
 Queries of one shape are one step, whose rows are moved once for all of them.  A shape is a pure function of a query's
 steps, and so are the numbers that are taken out.
@@ -14,13 +14,13 @@ from xscl.base.values import digest_text
 from xscl.language.step_terms import Filter, Fold, Next, Node, Part, Skip, StepsDefinition, Without
 from xscl.language.terms import Comparison, Term
 
-__all__ = ["alike", "comparisons_of", "filled", "shape_of", "slots_of", "step_id"]
+__all__ = ["alike", "comparisons_of", "filled", "shape_of", "slots_in", "slots_of", "step_id", "with_greatest"]
 
 _Change = Callable[[Comparison], Comparison]
 
 
 def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Fraction, ...]]:
-    """Return steps without the numbers of their conditions and the names of their variables, and the numbers.
+    """Return steps without the numbers of their conditions, windows, and names of variables; and the numbers.
 
     Nothing is taken out of steps with LONGEST, for whose matches others decide.
     """
@@ -37,8 +37,53 @@ def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Fracti
         return Comparison(taken(one.left, one.op), one.op, taken(one.right, one.op))
 
     parts = tuple(replace(part, names=("",) * len(part.names)) for part in definition.parts)
-    root = definition.root if _has_longest(definition.root) else _changed(definition.root, change)
+    root = definition.root
+    if not _has_longest(root):
+        root = _without_windows(_changed(root, change), numbers)
     return replace(definition, parts=parts, root=root), tuple(numbers)
+
+
+def _without_windows(node: Node, numbers: list[Fraction]) -> Node:
+    """Return steps without greatest windows, which are put behind the numbers.
+
+    A step goes to the first right side that satisfies all else, however long its window is: the window says for whom
+    that is a match.  Steps to the right of others keep their windows, because their matches compete.
+    """
+    match node:
+        case Filter():
+            return replace(node, of=_without_windows(node.of, numbers))
+        case Without():
+            return replace(node, left=_without_windows(node.left, numbers))
+        case Next() | Fold():
+            left, skip = _without_windows(node.left, numbers), node.skip
+            if skip.most is not None:
+                numbers.append(Fraction(skip.most))
+                skip = replace(skip, most=None, most_slot=len(numbers) - 1)
+            return replace(node, left=left, skip=skip)
+    return node
+
+
+def with_greatest(root: Node, numbers: Sequence[Fraction]) -> Node:
+    """Return steps of a shape with the greatest windows of all queries, ``numbers`` being the greatest of each place.
+
+    The windows stay taken out: they say whose a match is.
+    """
+    return _windows(root, lambda skip, slot: replace(skip, most=int(numbers[slot])))
+
+
+def _windows(node: Node, change: Callable[[Skip, int], Skip]) -> Node:
+    """Return steps with others for those whose windows were taken out."""
+    match node:
+        case Filter():
+            return replace(node, of=_windows(node.of, change))
+        case Without():
+            return replace(node, left=_windows(node.left, change))
+        case Next() | Fold():
+            skip = node.skip
+            if skip.most_slot is not None:
+                skip = change(skip, skip.most_slot)
+            return replace(node, left=_windows(node.left, change), skip=skip)
+    return node
 
 
 def step_id(
@@ -64,6 +109,11 @@ def filled(root: Node, numbers: Sequence[Fraction | None]) -> Node:
         is_plain = op not in ("=", "!=") and term.kind != "number" and factor == 1 and constant == 0
         return replace(term, factor=factor, constant=constant, is_number=not is_plain, slot=None)
 
+    def window(skip: Skip, slot: int) -> Skip:
+        own = numbers[slot]
+        return skip if own is None else replace(skip, most=int(own), most_slot=None)
+
+    root = _windows(root, window)
     return _changed(root, lambda one: Comparison(given(one.left, one.op), one.op, given(one.right, one.op)))
 
 
@@ -76,6 +126,14 @@ def slots_of(comparison: Comparison) -> tuple[int, ...]:
     """Return the places of the numbers that were taken out of a condition."""
     slots = (term.slot for term in (comparison.left, comparison.right))
     return tuple(place for slot in slots if slot is not None for place in (slot, slot + 1))
+
+
+def slots_in(node: Node) -> Iterator[int]:
+    """Yield the places of the numbers that were taken out of a step, without those of the steps below it."""
+    for each in comparisons_of(node):
+        yield from slots_of(each)
+    if isinstance(node, Next | Fold) and node.skip.most_slot is not None:
+        yield node.skip.most_slot
 
 
 def comparisons_of(node: Node) -> Iterator[Comparison]:

@@ -78,6 +78,8 @@ class Skip:
     between: tuple[Between, ...]
     comparisons: tuple[Comparison, ...]
     """All other conditions."""
+    most_slot: int | None = None
+    """Place of ``most`` among the numbers that were taken out (``step_shapes``); None: it is as told."""
 
 
 @dataclass(frozen=True, slots=True)
