@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 from xscl.catalog.prepared import prepared
 from xscl.catalog.records import RAW
 from xscl.catalog.stored_json import read_stored
-from xscl.catalog.tables import GROUPS, HOME, IS_DROPPED, IS_OF_WINDOWS, NEVER, PARTS, QUERIES, STREAMS
+from xscl.catalog.tables import GROUPS, HOME, IS_DROPPED, IS_OF_WINDOWS, NEVER, OF_WINDOWS, PARTS, QUERIES, STREAMS
 
 __all__ = [
     "Range",
@@ -151,6 +151,11 @@ def _groups() -> sa.Select[Any]:
 
 def groups_of_windows_alone(connection: Connection) -> list[int]:
     """Return the groups that nothing but windows is over, and that no query is in, dropped ones included."""
-    others = sa.select(PARTS.c.part).where(sa.or_(~IS_OF_WINDOWS, PARTS.c.ends.is_(None)))
-    mine = IS_OF_WINDOWS, PARTS.c.part.not_in(sa.select(QUERIES.c.gid)), PARTS.c.part.not_in(others)
-    return list(connection.scalars(sa.select(PARTS.c.part).distinct().where(*mine)))
+    others = PARTS.alias()
+    of_others = sa.or_(others.c.ends != OF_WINDOWS, others.c.ends.is_(None))
+    mine = (
+        IS_OF_WINDOWS,
+        ~sa.exists().where(QUERIES.c.gid == PARTS.c.part),
+        ~sa.exists().where(others.c.part == PARTS.c.part, of_others),
+    )
+    return sorted(set(connection.scalars(sa.select(PARTS.c.part).where(*mine))))
