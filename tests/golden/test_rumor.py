@@ -74,7 +74,7 @@ def test_g_rum_1_rows_of_both_streams_are_stored_once(tmp_path: Path, rules: str
         engine.run_once()
         (file,) = (row["path"] for row in engine.home.catalog.rows(STATE_FILES) if row["kind"] == "windows")
         kept = read_kept(engine.home.root / file)
-        assert kept.size == (rows, 4)
+        assert kept.size == (rows, 4, 0)
         assert sorted(kept.settled.values()) == [1, 2]
         if rules == "all":
             (shared,) = kept.rows.values()
