@@ -27,8 +27,8 @@ from xscl.language.tokens import Token, tokenize
 
 __all__ = ["FilledSteps", "StepOutlines", "known_shape", "known_steps", "said_of"]
 
-_MOST = 5_000
-"""Skeletons that are remembered."""
+_MOST = 20_000
+"""Outlines that are remembered."""
 _DIGITS = 15
 """Characters of a number that is filled in; longer ones may be refused."""
 _MARK = 7_000_000_001
@@ -130,6 +130,7 @@ class StepOutlines(Generic[First]):
         """
         self._namespaces, self._of_shapes = namespaces, of_shapes
         self._skeletons: dict[Skeleton, _Outlines[First]] = {}
+        self._count = 0
 
     def find(self, text: str) -> tuple[First, FilledSteps] | None:
         """Return what is kept of the first text of an outline, and the facts of a text; None: it is to be parsed."""
@@ -150,12 +151,12 @@ class StepOutlines(Generic[First]):
     def add(self, text: str, tokens: Sequence[Token], first: First) -> None:
         """Note the first text of an outline; ``tokens`` are the text's."""
         words, constants = cut(text)
+        if self._count >= _MOST:
+            self.clear()
         if words not in self._skeletons:
             spans = constant_spans(text, words, tokens)
             if spans is None:
                 return
-            if len(self._skeletons) >= _MOST:
-                self._skeletons.clear()
             free, inside = _free(tokens)
             self._skeletons[words] = _Outlines(
                 frozenset(at for at, span in enumerate(spans) if span in free),
@@ -163,12 +164,15 @@ class StepOutlines(Generic[First]):
             )
         outlines = self._skeletons[words]
         marks = outlines.marks(constants)
-        if marks or outlines.ignored:
-            outlines.known.setdefault(outlines.key(constants, marks), _Outline(text, first))
+        key = outlines.key(constants, marks)
+        if (marks or outlines.ignored) and key not in outlines.known:
+            outlines.known[key] = _Outline(text, first)
+            self._count += 1
 
     def clear(self) -> None:
         """Forget all of them."""
         self._skeletons.clear()
+        self._count = 0
 
     def _marked(self, text: str, marks: Sequence[int]) -> _Marked | None:
         """Return the shape of a text with marks; None: they do not come out as numbers of it."""
