@@ -29,7 +29,7 @@ from xscl.store.home import Home
 from xscl.store.parquet import list_parts
 from xscl.store.results import NO_DOC, StoredMatch, member_digests
 from xscl.templates.absence import NOT_YET, Subtracted
-from xscl.templates.columns import Bools, Int64s
+from xscl.templates.columns import Bools, Int64s, gather
 from xscl.templates.results import Admitted, ClassRow, ResultColumns
 
 __all__ = ["Changes", "Found", "Readers", "Retraction", "changes_of", "groups_with", "readers_of", "retraction_rows"]
@@ -248,16 +248,6 @@ def _by_match(rows: pa.Table) -> tuple[Int64s, Int64s]:
     return order, np.flatnonzero(np.logical_or.reduce(begins))
 
 
-def _spread(begins: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:
-    """Return the number of a range and a place in it, for each place of some ranges.
-
-    >>> [found.tolist() for found in _spread(np.array([7, 3]), np.array([1, 2]))]
-    [[0, 1, 1], [7, 3, 4]]
-    """
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(np.arange(len(counts)), counts), np.repeat(begins, counts) + within
-
-
 @dataclass(frozen=True, slots=True)
 class _Chunk:
     """Touched rows, those of one match side by side; each meets the queries of its group."""
@@ -271,7 +261,7 @@ class _Chunk:
     def changes(self, first: int) -> Changes:
         """Return the changes of the matches; ``first`` is the first place of the batch."""
         counts = self.readers.counts(self.rows)
-        row, query = _spread(self.readers.starts(self.rows), counts)
+        query, row = gather(self.readers.starts(self.rows), counts)
         begins, ends, numbers = (column[query] for column in self.readers.queries)
         oldest, newest = (column[row] for column in _places(self.rows))
         answered, decided, killed = (self.rows.column(name).to_numpy()[row] for name in _TOLD)
@@ -315,8 +305,8 @@ class _Chunk:
         """Return the place of the first forbidden document of each row, for each query of its group."""
         row, place, _ = self.hits
         found = np.full(counts.sum(), NOT_YET)
-        hit, at = _spread((np.cumsum(counts) - counts)[row], counts[row])
-        _, query = _spread(self.readers.starts(self.rows)[row], counts[row])
+        at, hit = gather((np.cumsum(counts) - counts)[row], counts[row])
+        query, _ = gather(self.readers.starts(self.rows)[row], counts[row])
         begins, ends, _ = (column[query] for column in self.readers.queries)
         places = np.maximum(place, first)[hit]
         seen = (place[hit] > begins) & (places < ends)

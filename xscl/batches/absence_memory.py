@@ -13,7 +13,7 @@ from xscl.batches.bindings import Parts
 from xscl.catalog.absences import AskedState, asked_since, asked_state, dropped_until, groups_asked
 from xscl.catalog.parts import PartRow, parts_behind
 from xscl.catalog.tables import NEVER, OF_STEPS, OF_WINDOWS
-from xscl.templates.columns import Int64s, rising
+from xscl.templates.columns import Int64s, gather, rising
 
 __all__ = ["AbsenceMemory"]
 
@@ -82,9 +82,7 @@ class AbsenceMemory:
         """Return the parts that some groups find, which rise, in the order of the groups about absence."""
         found = self._parts.part[self._by_part]
         begins, ends = (np.searchsorted(found, groups, side) for side in ("left", "right"))
-        counts = ends - begins
-        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        return self._parts.where(np.sort(self._by_part[np.repeat(begins, counts) + within]))
+        return self._parts.where(np.sort(self._by_part[gather(begins, ends - begins)[0]]))
 
     def unasked(self, groups: Int64s) -> set[int]:
         """Return those of some groups that are parts of others, and that no query is in, dropped ones included."""

@@ -18,7 +18,7 @@ from xscl.catalog.tables import NOTHING_FORBIDDEN
 from xscl.store.parquet import list_parts
 from xscl.store.results import NO_DOC, Combinations, Meanings
 from xscl.templates.absence import KILL_SCHEMA
-from xscl.templates.columns import Bools, Int64s, numbered, rising
+from xscl.templates.columns import Bools, Int64s, gather, numbered, rising
 
 __all__ = [
     "Bindings",
@@ -233,5 +233,5 @@ def _equal(left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:
     order = np.argsort(right, kind="stable")
     begins = np.searchsorted(right, left, "left", order)
     counts = np.searchsorted(right, left, "right", order) - begins
-    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    return np.repeat(np.arange(len(left)), counts), order[np.repeat(begins, counts) + within]
+    at, which = gather(begins, counts)
+    return which, order[at]

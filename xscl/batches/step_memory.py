@@ -23,7 +23,7 @@ from xscl.catalog.windows import Reader, queries_state
 from xscl.language.step_outlines import known_shape
 from xscl.language.step_shapes import step_id
 from xscl.language.step_terms import Node, StepsDefinition
-from xscl.templates.columns import Bools, Int64s
+from xscl.templates.columns import Bools, Int64s, gather
 
 __all__ = ["AskedSteps", "Members", "Readers", "SharedStep", "StepMemory"]
 
@@ -81,9 +81,7 @@ class Readers:
 def _within(column: Int64s, values: Int64s) -> Int64s:
     """Return the places of some values in a column that rises."""
     begins, ends = (np.searchsorted(column, values, side) for side in ("left", "right"))
-    counts = ends - begins
-    found: Int64s = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(begins, counts)
-    return found
+    return gather(begins, ends - begins)[0]
 
 
 @dataclass(frozen=True)
@@ -102,11 +100,10 @@ class Members:
     layout: Layout
     readers: Readers
     _sharing: Sharing
-    _count: int
 
     def sharing(self) -> Sharing:
         """Return how they share the steps, without sets of them but that of all."""
-        return self._sharing.anew(self._count)
+        return self._sharing.anew()
 
 
 @dataclass(frozen=True)
@@ -175,7 +172,6 @@ class SharedStep:
             replace(self.layout, dimensions=len(sharing.dimension)),
             Readers.of(members, self.queries),
             sharing,
-            len(members),
         )
 
 

@@ -35,9 +35,12 @@ class Sharing:
     dimension: Mapping[int, int] = field(default_factory=dict)
     """Dimension of a number by whose ranges rows are cut."""
 
-    def anew(self, count: int) -> Sharing:
-        """Return it for so many members without sets of them but that of all."""
-        return replace(self, sets=MemberSets(count, [self.numbers[slot].which for slot in self.dimension]))
+    windows: Mapping[int, Int64s] = field(default_factory=dict)
+    """Windows that are taken out of the steps by their places, ascending, in microseconds."""
+
+    def anew(self) -> Sharing:
+        """Return it without sets of members but that of all."""
+        return replace(self, sets=MemberSets(self.sets.count, self.sets.ranks))
 
     def own(self, comparisons: Sequence[Comparison]) -> list[int]:
         """Return the places of the numbers of conditions that are not cut by ranges."""
@@ -88,9 +91,8 @@ class Sharing:
         slot = skip.most_slot
         if slot is None:
             return np.ones(len(rows), dtype=np.bool_)
-        windows = np.array([int(each) for each in self.numbers[slot].numbers], dtype=np.int64)
         low = 2 * self.dimension[slot]
-        rows.box[:, low] = np.maximum(rows.box[:, low], np.searchsorted(windows, late))
+        rows.box[:, low] = np.maximum(rows.box[:, low], np.searchsorted(self.windows[slot], late))
         return (rows.box[:, low] < rows.box[:, low + 1]) & self.sets.there(rows.base, rows.box)
 
     def alike(self, slots: Sequence[int]) -> Int64s | None:
@@ -114,8 +116,9 @@ def sharing_of(root: Node, numbers: Sequence[Sequence[Fraction]]) -> tuple[Shari
     """Return how members with some numbers share the steps of a shape, and these with all numbers that are alike."""
     ranked = [_ranked(column) for column in zip(*numbers, strict=True)]
     same = alike(numbers)
-    dimension: dict[int, int] = {}
     mine = filled(root, same)
+    dimension: dict[int, int] = {}
+    windows: dict[int, Int64s] = {}
 
     def cut(each: Comparison) -> None:
         own = [slot for slot in slots_of(each) if same[slot] is None]
@@ -124,7 +127,9 @@ def sharing_of(root: Node, numbers: Sequence[Sequence[Fraction]]) -> tuple[Shari
 
     for node in _leftmost(mine):
         if isinstance(node, Next | Fold) and node.skip.most_slot is not None:
-            dimension[node.skip.most_slot] = len(dimension)
+            slot = node.skip.most_slot
+            dimension[slot] = len(dimension)
+            windows[slot] = np.array([int(each) for each in ranked[slot].numbers], dtype=np.int64)
         match node:
             case Filter():
                 list(map(cut, node.comparisons))
@@ -132,8 +137,9 @@ def sharing_of(root: Node, numbers: Sequence[Sequence[Fraction]]) -> tuple[Shari
                 list(map(cut, node.conditions))
             case Next() if (one := _walked(node.skip)) is not None:
                 cut(one)
-    greatest = with_greatest(mine, [max(column) for column in zip(*numbers, strict=True)])
-    return Sharing(numbers=dict(enumerate(ranked)), dimension=dimension).anew(len(numbers)), greatest
+    sets = MemberSets(len(numbers), [ranked[slot].which for slot in dimension])
+    sharing = Sharing(sets, dict(enumerate(ranked)), dimension, windows)
+    return sharing, with_greatest(mine, {slot: int(each[-1]) for slot, each in windows.items()})
 
 
 def _ranked(column: Sequence[Fraction]) -> Given:

@@ -6,7 +6,7 @@ steps, and so are the numbers that are taken out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -63,12 +63,12 @@ def _without_windows(node: Node, numbers: list[Fraction]) -> Node:
     return node
 
 
-def with_greatest(root: Node, numbers: Sequence[Fraction]) -> Node:
-    """Return steps of a shape with the greatest windows of all queries, ``numbers`` being the greatest of each place.
+def with_greatest(root: Node, windows: Mapping[int, int]) -> Node:
+    """Return steps of a shape with the greatest windows of all queries, by the places of those that are taken out.
 
     The windows stay taken out: they say whose a match is.
     """
-    return _windows(root, lambda skip, slot: replace(skip, most=int(numbers[slot])))
+    return _windows(root, lambda skip, slot: replace(skip, most=windows[slot]))
 
 
 def _windows(node: Node, change: Callable[[Skip, int], Skip]) -> Node:
