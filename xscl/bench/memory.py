@@ -28,8 +28,8 @@ from xscl.upkeep.upkeep import Upkeep
 
 __all__ = ["BENCH", "join_first"]
 
-_UPKEEP_S = 600
-"""Seconds in which upkeep does all that a loaded home has left to do."""
+_UPKEEP_CPU_S = 600
+"""Seconds of processor time in which upkeep does all that a loaded home has left to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[list[list[Document]]]]:
                 run(engine)
             # A loaded home has upkeep to do, which is none of a process that starts.
             home = engine.home
-            Upkeep(home, Planner(home.catalog, home.folder("programs"))).work(_UPKEEP_S)
+            Upkeep(home, Planner(home.catalog, home.folder("programs"))).work(_UPKEEP_CPU_S)
         parts = [list(feed.take(sizes.batch)) for _ in range(sizes.batches)]
         yield Case(f"a process over {state:,} items", parts, {**counts, "state": state}, base)
 
