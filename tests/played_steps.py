@@ -20,8 +20,9 @@ from xscl.batches.step_sharing import Sharing
 from xscl.batches.step_tree import Tree
 from xscl.language import ast
 from xscl.language.parser import parse_query
+from xscl.language.step_parts import parts_of
 from xscl.language.step_terms import Node
-from xscl.language.steps import parts_of, steps_of
+from xscl.language.steps import steps_of
 from xscl.templates.lanes import FAR
 
 Found = tuple[tuple[tuple[str, str], ...], tuple[int, ...], tuple[str, ...], int, int]

@@ -11,7 +11,8 @@ from step_queries import step_query, step_stream
 from xscl.base.errors import UnsatisfiableWindowError
 from xscl.language.format import format_query
 from xscl.language.parser import parse_query
-from xscl.language.steps import parts_of, steps_of
+from xscl.language.step_parts import parts_of
+from xscl.language.steps import steps_of
 
 
 def test_random_queries_are_sound_and_have_matches_in_any_order_of_arrival() -> None:

@@ -39,7 +39,7 @@ from xscl.language.absence import LATEST
 from xscl.language.compiled import CompiledQuery
 from xscl.language.format import format_negation, format_operator, format_select
 from xscl.language.parser import parse_level, parse_query
-from xscl.language.steps import parts_of
+from xscl.language.step_parts import parts_of
 from xscl.registry.canonical_text import canonical_text
 from xscl.registry.notes import settling_note
 from xscl.registry.query_list import QueryFilter, count_queries, list_queries, state_facts

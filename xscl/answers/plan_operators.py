@@ -19,9 +19,9 @@ from xscl.language.facts import is_sub_query
 from xscl.language.format import format_level, format_negation, format_operand, format_operator, format_query
 from xscl.language.parser import parse_query
 from xscl.language.step_outlines import known_shape
+from xscl.language.step_parts import parts_of
 from xscl.language.step_shapes import slots_in, step_id
 from xscl.language.step_terms import Filter, Fold, Next, Node, Part, Without
-from xscl.language.steps import parts_of
 from xscl.language.variable_paths import paths_of, pattern_of, selected_paths
 from xscl.templates.rules import Kind, Operator
 

@@ -86,6 +86,7 @@
 * ``step_replay``: Steps whose answers a replay of late events changes
 * ``step_documents``: Documents of answers that tell what FOLDs keep
 * ``steps``: Steps in a batch: matches of parts become rows, which NEXT and FOLD move on as far as times are settled
+* ``taking_back``: Matches that a batch takes back, and their rows of table ``retractions``
 * ``tasks``: Tasks of a level, which write files under fresh names, and return the names and some figures
 * ``too_late``: Events that came too late for queries with a memory of their own, and in time for others: they are
   counted

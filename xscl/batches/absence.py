@@ -29,7 +29,7 @@ import sqlalchemy as sa
 
 from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
-from xscl.batches.absence_changes import Changes, Readers, Retraction, changes_of, retraction_rows
+from xscl.batches.absence_changes import Changes, Readers, changes_of
 from xscl.batches.absence_found import found_rows, taken_again, unasked
 from xscl.batches.answered import Runs
 from xscl.batches.attempt import Attempt
@@ -38,6 +38,7 @@ from xscl.batches.corrected import Anew, anew, told_anew
 from xscl.batches.edited import edited_matches
 from xscl.batches.replayed import replayed_matches
 from xscl.batches.settled import settled_times
+from xscl.batches.taking_back import Retraction, retraction_rows
 from xscl.batches.too_late import count_too_late
 from xscl.catalog.queries import add_late_for
 from xscl.catalog.retractions import add_retractions

@@ -9,10 +9,9 @@ Changes are told between the states before and after a batch.  A match that come
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,18 +20,15 @@ import sqlalchemy as sa
 
 from xscl.base.docids import place_of
 from xscl.batches.published_documents import Told
-from xscl.batches.ranges import BatchRange
-from xscl.catalog.retractions import Because
+from xscl.batches.taking_back import Retraction, groups_with
 from xscl.catalog.tables import QUERIES, among, raw_rows
-from xscl.store.event_files import events_of
-from xscl.store.home import Home
 from xscl.store.parquet import list_parts
-from xscl.store.results import NO_DOC, StoredMatch, member_digests
+from xscl.store.results import NO_DOC, StoredMatch
 from xscl.templates.absence import NOT_YET, Subtracted
 from xscl.templates.columns import Bools, Int64s, gather
 from xscl.templates.results import Admitted, ClassRow, ResultColumns
 
-__all__ = ["Changes", "Found", "Readers", "Retraction", "changes_of", "groups_with", "readers_of", "retraction_rows"]
+__all__ = ["Changes", "Found", "Readers", "changes_of", "readers_of"]
 
 _NONE = -(1 << 62)
 _TOLD = "answered", "decided", "killed"
@@ -57,22 +53,6 @@ class Found:
     """Place at which it was decided."""
     end: int | None = None
     """Place in the batch from which on it holds no longer; None: it does."""
-
-
-@dataclass(frozen=True, slots=True)
-class Retraction:
-    """A match that some queries have no longer."""
-
-    groups: tuple[int, ...]
-    docs: tuple[int, ...]
-    nodes: tuple[int, ...]
-    later: int
-    place: int
-    """Place of what takes it back."""
-    other: int
-    """Number of the document that does."""
-    because: Because = "late"
-    exchange: int | None = None
 
 
 @dataclass(slots=True)
@@ -368,42 +348,9 @@ class _Told(NamedTuple):
         return [(match, mine, slice(*span)) for match, mine, span in zip(matches.tolist(), own, spans, strict=True)]
 
 
-def groups_with(gid: int, numbers: Int64s, *, whole: bool) -> tuple[int, ...]:
-    """Return the group, or what stands for it in the matches of some of its queries."""
-    return (gid,) if whole else tuple(sorted((-numbers).tolist()))
-
-
 def _places(rows: pa.Table) -> tuple[Int64s, Int64s]:
     """Return the least and the greatest place of the members of each row."""
     lengths, docs = list_parts(rows.column("docs"))
     places = place_of(docs)
     starts = np.cumsum(lengths) - lengths
     return np.minimum.reduceat(places, starts), np.maximum.reduceat(places, starts)
-
-
-def retraction_rows(
-    home: Home, span: BatchRange, retracted: Sequence[Retraction], tables: Sequence[pa.Table]
-) -> Iterator[dict[str, Any]]:
-    """Yield rows of table ``retractions``; ``tables`` are events that the batch publishes."""
-    docids = {docid for each in retracted for docid in (*each.docs, each.other)}
-    if not docids:
-        return
-    events = {row["docid"]: row for row in events_of(home, docids, ["docid", "channel", "id"], tables).to_pylist()}
-    for each in sorted(retracted, key=lambda one: (one.docs, one.nodes, one.groups)):
-        places = [place_of(docid) for docid in each.docs]
-        other = events.get(each.other, {"channel": None, "id": None})
-        row = {
-            "batch": span.batch,
-            "docs": json.dumps(each.docs),
-            "nodes": ",".join(map(str, each.nodes)),
-            "members": member_digests((events[docid]["channel"], events[docid]["id"]) for docid in each.docs),
-            "first": min(places),
-            "last": max(places),
-            "later": each.later,
-            "place": each.place,
-            "exchange": each.exchange,
-            "because": "replayed" if span.replayed else each.because,
-            "channel": other["channel"],
-            "id": other["id"],
-        }
-        yield from ({**row, "gid": gid} for gid in each.groups)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ from xscl.batches.backfill import back_fill
 from xscl.batches.driver import Driver
 from xscl.batches.home_told import tell_batch
 from xscl.batches.late_replay import replay
-from xscl.batches.level import levels
+from xscl.batches.publisher import Publisher
 from xscl.batches.quotas import Usage, suspend_queries
 from xscl.batches.ranges import BatchRange
 from xscl.batches.refusals import named, rejection_row
@@ -36,6 +36,7 @@ from xscl.catalog.batches import add_batch
 from xscl.catalog.intake_order import read_processed, set_processed, trim_superseded
 from xscl.catalog.late import note_rejected
 from xscl.catalog.queries import end_dropped, mark_filled
+from xscl.planning.planned import Plan
 from xscl.store.event_retention import move_held
 from xscl.store.home import Home
 from xscl.store.join_state import commit_state
@@ -69,13 +70,32 @@ def process_batch(home: Home, driver: Driver, session: Callable[[], SparkSession
                 replay(batch, span.plan)
             elif span.channels:
                 batch.process(Level(0, span.first, span.last, span.channels, span.paths))
-            for level in levels(span.plan, batch.publisher, (windows.decide, steps.decide, absences.decide)):
+            for level in _levels(span.plan, batch.publisher, (windows.decide, steps.decide, absences.decide)):
                 batch.process(level)
         windows.end()
         steps.end()
         absences.end()
         batch.settle()
         return _commit(batch, absences, windows, steps)
+
+
+def _levels(plan: Plan, publisher: Publisher | None, before: Sequence[Callable[[int], None]]) -> Iterator[Level]:
+    """Yield the documents that are published for the events of a batch, level by level.
+
+    Each level is processed, and the publisher told its matches, before the next is asked for.  Documents that no query
+    reads are published and go no further.  Each of ``before`` is called with the number of the level that was
+    processed, before the next is published.
+    """
+    number = 0
+    for place, channels in enumerate(() if publisher is None else publisher.levels):
+        assert publisher is not None
+        for decide in before:
+            decide(place)
+        published = publisher.level(channels)
+        if published is None or (plan.walked | plan.answered).isdisjoint(published.channels):
+            continue
+        number += 1
+        yield Level(number, published.first, published.last, published.channels, [str(published.path)])
 
 
 def _commit(batch: Attempt, absences: Absences, windows: Windows, steps: Steps) -> BatchReport:

@@ -19,12 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.base.docids import place_of
-from xscl.batches.absence_changes import Changes, Found, Readers, Retraction, groups_with
+from xscl.batches.absence_changes import Changes, Found, Readers
 from xscl.batches.absence_found import pending_rows, times_of
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import Bindings, Parts, bindings, kills_of, remembered
 from xscl.batches.edited import End, changed_documents, ends_of, paths_since, queries_of
 from xscl.batches.ranges import BatchRange
+from xscl.batches.taking_back import Retraction, groups_with
 from xscl.catalog.parts import correcting_groups, read_parts_of
 from xscl.catalog.retractions import Retracted, read_retractions
 from xscl.store.parquet import list_parts

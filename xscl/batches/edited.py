@@ -14,9 +14,10 @@ import numpy as np
 import sqlalchemy as sa
 
 from xscl.base.docids import place_of
-from xscl.batches.absence_changes import Retraction, readers_of
+from xscl.batches.absence_changes import readers_of
 from xscl.batches.attempt import Attempt
 from xscl.batches.published_documents import Told
+from xscl.batches.taking_back import Retraction
 from xscl.catalog.channels import read_streams
 from xscl.catalog.events import edited_between, newer_versions
 from xscl.catalog.memberships import resolve_stream

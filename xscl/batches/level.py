@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,6 @@ from xscl.base.safe_xml import work_time
 from xscl.batches.driver import Driver
 from xscl.batches.kernels import QueryFiles, kernels_of
 from xscl.batches.link_work import LinkWork
-from xscl.batches.publisher import Publisher
 from xscl.batches.quotas import BindingCount
 from xscl.batches.refusals import Unnamed, refused_at_joining, refused_at_matching
 from xscl.batches.tasks import (
@@ -61,7 +60,7 @@ from xscl.templates.runs import Run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["BatchWork", "levels"]
+__all__ = ["BatchWork"]
 
 _SMALL = 250
 """Documents of a level that every task walks for itself, so that one job is enough."""
@@ -75,25 +74,6 @@ _ROW_SECONDS = 1e-6
 """Processor time for a row that columns answer."""
 _MANY_ROWS = 1_000_000
 """Rows of a run that stays in memory while later parts are to meet it."""
-
-
-def levels(plan: Plan, publisher: Publisher | None, before: Sequence[Callable[[int], None]]) -> Iterator[Level]:
-    """Yield the documents that are published for the events of a batch, level by level.
-
-    Each level is processed, and the publisher told its matches, before the next is asked for.  Documents that no query
-    reads are published and go no further.  Each of ``before`` is called with the number of the level that was
-    processed, before the next is published.
-    """
-    number = 0
-    for place, channels in enumerate(() if publisher is None else publisher.levels):
-        assert publisher is not None
-        for decide in before:
-            decide(place)
-        published = publisher.level(channels)
-        if published is None or (plan.walked | plan.answered).isdisjoint(published.channels):
-            continue
-        number += 1
-        yield Level(number, published.first, published.last, published.channels, [str(published.path)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,9 +254,7 @@ class BatchWork:
         reached = [Unit("", (path,)) for path in state] + [Unit("", (path,), fresh=True) for path in earlier]
         count = max(1, min(place.slots, len(reached) // _RUNS))
         parts = [[Unit(""), *reached[::count]], *(reached[at::count] for at in range(1, count))]
-        items = [
-            Share(self._origin(level), tuple(units), level, is_first=not number) for number, units in enumerate(parts)
-        ]
+        items = [Share(self._origin(level), tuple(units), level, is_first=not at) for at, units in enumerate(parts)]
         made = self._mapped(place, work, items)
         self._made(level, made)
         step("tasks.results")

@@ -8,8 +8,8 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.batches.absence_changes import Retraction
 from xscl.batches.ranges import BatchRange
+from xscl.batches.taking_back import Retraction
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.removals import Removed, removed_among
 from xscl.catalog.tables import EVENT_IDS, in_parts

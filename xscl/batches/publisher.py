@@ -22,7 +22,6 @@ from xscl.base.docids import PUBLISHED, place_of, published_docid
 from xscl.base.errors import EngineError, XsclError
 from xscl.base.failpoints import step
 from xscl.base.safe_xml import in_fresh_dictionary
-from xscl.batches.absence_changes import Retraction
 from xscl.batches.match_documents import selection_of
 from xscl.batches.publish_lateness import judged
 from xscl.batches.published_documents import Content, Made, Output, PublishedEvent, Told, output_documents
@@ -30,6 +29,7 @@ from xscl.batches.published_removals import published_numbers, removals_of
 from xscl.batches.published_rows import Publication, publication_of
 from xscl.batches.ranges import BatchRange
 from xscl.batches.refusals import Rejection
+from xscl.batches.taking_back import Retraction
 from xscl.catalog.channels import put_channel
 from xscl.catalog.counters import free_serial
 from xscl.catalog.events import add_event_files, add_published_ids

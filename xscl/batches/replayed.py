@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from xscl.base.docids import place_of
-from xscl.batches.absence_changes import Readers, Retraction, readers_of
+from xscl.batches.absence_changes import Readers, readers_of
 from xscl.batches.bindings import Parts, bindings, keys_of, kills_of, remembered
 from xscl.batches.edited import paths_since, queries_of
 from xscl.batches.ranges import BatchRange
+from xscl.batches.taking_back import Retraction
 from xscl.catalog.parts import read_parts_of
 from xscl.catalog.retractions import Retracted, read_retractions
 from xscl.store.event_files import events_of

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from xscl.base.docids import place_of
-from xscl.batches.absence_changes import Retraction, groups_with
 from xscl.batches.aggregate_answers import Frontier
 from xscl.batches.attempt import Attempt
 from xscl.batches.edited import paths_since
@@ -26,6 +25,7 @@ from xscl.batches.step_matches import answer_nodes
 from xscl.batches.step_memory import Readers
 from xscl.batches.step_rows import Rows
 from xscl.batches.step_tree import Tree
+from xscl.batches.taking_back import Retraction, groups_with
 from xscl.language.facts import ANSWERS
 from xscl.store.results import NO_DOC, files_with, stored_matches
 from xscl.templates.columns import Bools, Int64s, numbered_rows

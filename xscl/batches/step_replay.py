@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow.compute as pc
 
 from xscl.base.docids import place_of
-from xscl.batches.absence_changes import Retraction, groups_with
 from xscl.batches.aggregate_answers import Frontier
 from xscl.batches.attempt import Attempt
 from xscl.batches.published_removals import published_numbers
@@ -27,6 +26,7 @@ from xscl.batches.step_memory import Readers
 from xscl.batches.step_parts import PartMatches, all_results
 from xscl.batches.step_rows import Rows, State, numbered_nodes
 from xscl.batches.step_tree import Tree
+from xscl.batches.taking_back import Retraction, groups_with
 from xscl.catalog.retained_from import keep_times
 from xscl.catalog.retractions import Retracted, read_retractions
 from xscl.language.facts import ANSWERS

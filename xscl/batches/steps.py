@@ -20,7 +20,6 @@ import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 
-from xscl.batches.absence_changes import Retraction, retraction_rows
 from xscl.batches.aggregate_answers import Frontier
 from xscl.batches.attempt import Attempt
 from xscl.batches.function_failures import failed, failed_value, own_terms
@@ -35,6 +34,7 @@ from xscl.batches.step_parts import PartMatches, PartMembers
 from xscl.batches.step_replay import Replay, before, moved_again
 from xscl.batches.step_rows import Layout, Rows, joined_rows, of_members, terms_of
 from xscl.batches.step_tree import Tree
+from xscl.batches.taking_back import Retraction, retraction_rows
 from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import replace_state_files
 from xscl.catalog.tables import NEVER

@@ -47,11 +47,13 @@
 * ``step_outlines``: Texts with steps that differ in numbers of their conditions alone: the shape of one, with the
   numbers of others
 * ``step_parser``: The braces of steps, NEXT, FOLD and FILTER: one method a rule of docs/reference/language.md
+* ``step_parts``: The queries whose matches NEXT, FOLD and FILTER are over, and the names that steps mention
+* ``step_refusals``: Refusals of what queries with steps say of what must not be there
 * ``step_shapes``: Shapes of steps: what queries have in common that differ only in the numbers of their conditions
 * ``step_terms``: Steps of a query by places instead of names: what NEXT, FOLD and FILTER ask of the matches of parts
 * ``step_values``: Values that steps speak of: variables, functions over iterations, and accumulators, by places instead
   of names
-* ``steps``: Steps in queries: the queries whose matches NEXT, FOLD and FILTER are over, and the steps by places
+* ``steps``: Steps in queries, by places: what a query with NEXT, FOLD and FILTER asks of the matches of its parts
 * ``terms``: Values that conditions over matches compare: variables, what is counted of them, and constants
 * ``text_notes``: Notes on a text that says something else than it seems to
 * ``token_reader``: Tokens of one statement, taken one by one, and refusals with their places

@@ -18,7 +18,8 @@ from xscl.language.normalize import normalize
 from xscl.language.row_windows import refuse_rows
 from xscl.language.selection import prepare_select
 from xscl.language.step_outlines import said_of
-from xscl.language.steps import parts_of, selects_values, steps_of
+from xscl.language.step_parts import parts_of, selects_values
+from xscl.language.steps import steps_of
 from xscl.language.windows import MAX_CASES
 from xscl.templates.guards import MOST_ALTERNATIVES
 

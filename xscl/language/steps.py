@@ -1,21 +1,19 @@
-"""Steps in queries: the queries whose matches NEXT, FOLD and FILTER are over, and the steps by places.
-
-A part is a greatest piece of FROM that has only blocks and joins.  Each part is joined as all other queries are,
-and selects the variables that steps and the outer SELECT speak of.  ``steps_of`` tells what is asked of their matches.
-"""
+"""Steps in queries, by places: what a query with NEXT, FOLD and FILTER asks of the matches of its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from xscl.base.errors import QueryError, Span, UnsatisfiableWindowError, UnsupportedFeatureError
 from xscl.base.types import FIRST_TIME, LAST_TIME
 from xscl.language import ast, constructor
-from xscl.language.absence import cut_offset, negated_variable, unbounded
+from xscl.language.absence import cut_offset, unbounded
 from xscl.language.normalize import normalize
 from xscl.language.selection import Element, prepare_select
+from xscl.language.step_parts import parts_of, selects_values
+from xscl.language.step_refusals import refuse_negated, refuse_window
 from xscl.language.step_terms import (
     Between,
     DurationIs,
@@ -32,30 +30,9 @@ from xscl.language.step_terms import (
     Without,
 )
 from xscl.language.step_values import FoldNames, Scope, StepValues
-from xscl.language.terms import Comparison, Term, bound, item_name, path_of
+from xscl.language.terms import Comparison, Term, item_name
 
-__all__ = ["parts_of", "selects_values", "steps_of"]
-
-
-def parts_of(query: ast.Query) -> tuple[ast.Query, ...]:
-    """Return the queries whose matches the steps of a query are over, in the order of FROM."""
-    assert query.steps is not None
-    mentioned = set(_mentioned(query))
-    found = []
-    for source in (*_sources(query.steps), *(each.right for each in query.negations)):
-        names = sorted({name for block in ast.blocks(source) for name in bound(block)} & mentioned)
-        select = tuple(ast.SelectItem(ast.VarPath(name)) for name in names) or None
-        found.append(ast.Query(source, select, span=query.span))
-    return tuple(found)
-
-
-def selects_values(query: ast.Query) -> bool:
-    """Return whether SELECT speaks of what FOLDs keep, so that answers are made of values instead of nodes."""
-    if query.steps is None:
-        return False
-    kept = {name for fold in _folds(query.steps) for name in (each.name for each in fold.accumulators)}
-    kept |= {measure.text for measure in query.measures}
-    return any(path.name in kept for path in ast.selected(query.select))
+__all__ = ["steps_of"]
 
 
 def steps_of(query: ast.Query, text: str, namespaces: Mapping[str, str] | None = None) -> StepsDefinition:
@@ -66,77 +43,6 @@ def steps_of(query: ast.Query, text: str, namespaces: Mapping[str, str] | None =
         UnsupportedFeatureError: ``XSCL_STEP_LIMIT``.
     """
     return _Definer(query, text, namespaces).definition()
-
-
-# -- what is mentioned ---------------------------------------------------------------------------------------------
-
-
-def _sources(tree: ast.Tree) -> Iterator[ast.Source]:
-    """Yield the parts of a tree."""
-    match tree:
-        case ast.Block() | ast.Join():
-            yield tree
-        case ast.Filter():
-            yield from _sources(tree.of)
-        case _:
-            yield from _sources(tree.left)
-            yield from _sources(tree.right)
-
-
-def _folds(tree: ast.Tree) -> Iterator[ast.Fold]:
-    match tree:
-        case ast.Fold():
-            yield from _folds(tree.left)
-            yield tree
-            yield from _folds(tree.right)
-        case ast.Next():
-            yield from _folds(tree.left)
-            yield from _folds(tree.right)
-        case ast.Filter():
-            yield from _folds(tree.of)
-
-
-def _mentioned(query: ast.Query) -> Iterator[str]:
-    """Yield the names that steps and SELECT mention."""
-    yield from (path.name for path in ast.selected(query.select))
-    for measure in query.measures:
-        for operand in (measure.operand, measure.first):
-            if operand is not None:
-                yield from _names(operand)
-    for negation in query.negations:
-        yield from _of_atoms(negation.atoms)
-    waiting: list[ast.Tree] = [] if query.steps is None else [query.steps]
-    while waiting:
-        step = waiting.pop()
-        match step:
-            case ast.Filter():
-                waiting.append(step.of)
-                yield from _of_atoms(each for each in step.conditions if isinstance(each, ast.Atom))
-            case ast.Next():
-                waiting += (step.left, step.right)
-                yield from _of_atoms(step.atoms)
-            case ast.Fold():
-                waiting += (step.left, step.right)
-                yield from _of_atoms((*step.atoms, *step.conditions))
-                for accumulator in step.accumulators:
-                    yield accumulator.name
-                    yield from _names(accumulator.value)
-
-
-def _of_atoms(atoms: Iterator[ast.Atom] | tuple[ast.Atom, ...]) -> Iterator[str]:
-    for atom in atoms:
-        yield from _names(atom.left)
-        yield from _names(atom.right)
-
-
-def _names(expression: ast.Expression) -> Iterator[str]:
-    if isinstance(expression, ast.Arithmetic):
-        yield from _names(expression.left)
-        yield from _names(expression.right)
-        return
-    path = path_of(expression)
-    if path is not None:
-        yield path.name
 
 
 def _has_longest_right(tree: ast.Tree) -> bool:
@@ -206,7 +112,7 @@ class _Definer:
         query, steps = self.query, self.query.steps
         assert steps is not None
         built = self._tree(steps)
-        self._refuse_negated()
+        refuse_negated(query, self.text)
         root, scope = built.node, Scope(built.blocks)
         for place, each in enumerate(query.negations):
             root = self._without(each, root, built.blocks, built.blocks.stop + place)
@@ -385,22 +291,6 @@ class _Definer:
 
     # -- absence -----------------------------------------------------------------------------------------------
 
-    def _refuse_negated(self) -> None:
-        """Refuse variables of what must not be there, where they have no value.
-
-        Raises:
-            QueryError: ``XSCL_NEGATED_VARIABLE``.
-        """
-        query = self.query
-        inside = {name: each for each in query.negations for name in bound(each.right)}
-        spoken: list[tuple[str, Span, ast.Negation | None]] = [
-            (path.name, path.span, None) for path in ast.selected(query.select)
-        ]
-        spoken += [(path.name, path.span, each) for each in query.negations for path in _paths(each.atoms)]
-        for name, span, place in spoken:
-            if name in inside and inside[name] is not place:
-                raise negated_variable(name, self.text, span)
-
     def _without(self, negation: ast.Negation, of: Node, left: range, block: int) -> Without:
         part, _ = self.places.part_of[block]
         scope = Scope(range(left.start, block + 1))
@@ -410,7 +300,7 @@ class _Definer:
         for window in negation.windows:
             if not isinstance(window, ast.Window):
                 continue
-            self._refuse_window(negation, window, len(left))
+            refuse_window(negation, window, len(left), self.text)
             if window.kind == "between":
                 is_inside = True
                 continue
@@ -428,37 +318,6 @@ class _Definer:
             raise unbounded(negation, next(iter(self.values.block_of), "x"), self.text)
         cut = tuple(replace(each, low=_cut(each.low), high=_cut(each.high)) for each in between)
         return Without(of, Part(part), Skip(keys, _cut(least), _cut(most), None, cut, comparisons), is_inside)
-
-    def _refuse_window(self, negation: ast.Negation, window: ast.Window, blocks: int) -> None:
-        for said, message, hint in (
-            (
-                window.kind in ("once", "max", "rows"),
-                "says nothing of what is absent",
-                "write it into the braces of a join",
-            ),
-            (
-                window.kind == "range" and negation.op == "without",
-                "of two ends is no window of WITHOUT over steps",
-                "write x - y IN [-2 h, -1 h]",
-            ),
-            (
-                window.kind == "between" and negation.op != "without",
-                "belongs to WITHOUT",
-                "NOT FOLLOWED BY {x = y, 1 h}",
-            ),
-            (
-                window.kind == "between" and blocks == 1,
-                "of one document has nothing inside",
-                "write x - y IN (0 s, 1 h]",
-            ),
-        ):
-            if said:
-                name = {"once": "ONCE", "max": "MAXWINDOW", "between": "BETWEEN", "rows": "LAST"}.get(
-                    window.kind, "a window"
-                )
-                raise UnsupportedFeatureError(
-                    "XSCL_ABSENCE_LIMIT", f"{name} {message}", text=self.text, span=window.span, hint=hint
-                )
 
     def _key(self, found: Comparison, left: range, right: range) -> Key | None:
         """Return an equality of both sides as such; None: it is another condition."""
@@ -522,11 +381,6 @@ def _limited(node: Node, most: int) -> Node:
 
 def _cut(offset: int | None) -> int | None:
     return None if offset is None else cut_offset(offset)
-
-
-def _paths(atoms: Sequence[ast.Atom]) -> Iterator[ast.VarPath]:
-    for atom in atoms:
-        yield from (path for each in (atom.left, atom.right) if (path := path_of(each)) is not None)
 
 
 def _less(window: ast.Window) -> bool:

@@ -12,8 +12,9 @@ from xscl.language.compile import compile_query
 from xscl.language.format import format_query
 from xscl.language.parser import parse_query
 from xscl.language.shown import shown
+from xscl.language.step_parts import parts_of
 from xscl.language.step_terms import Between, Computed, DurationIs, Filter, Fold, Key, Next, Part, Taken
-from xscl.language.steps import parts_of, steps_of
+from xscl.language.steps import steps_of
 from xscl.language.terms import Comparison, Term
 
 REBOUND = """SELECT s AS company, p AS maxp, q AS minp, r AS finalp
