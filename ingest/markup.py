@@ -16,6 +16,7 @@ from urllib.parse import urljoin, urlsplit
 from lxml import etree
 
 from xscl.base.values import canonical_url
+from xscl.base.xml_characters import NO_CHARACTER
 
 __all__ = [
     "MAX_ADDRESS",
@@ -33,7 +34,6 @@ __all__ = [
 MAX_ADDRESS = 2_000
 """Characters of an address that others are completed with, inclusive: each of them repeats it."""
 
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r")
 _SILENT = frozenset({"script", "style", "template", "noembed", "noframes"})
 _BLOCKS = frozenset(
@@ -75,9 +75,9 @@ def clean(text: str) -> str:
     try:
         data = text.encode()
     except UnicodeEncodeError:  # half a surrogate pair
-        return _NOT_XML.sub("", text)
+        return NO_CHARACTER.sub("", text)
     whole = len(data.translate(None, _CONTROLS)) == len(data) and b"\xef\xbf" not in data
-    return text if whole else _NOT_XML.sub("", text)
+    return text if whole else NO_CHARACTER.sub("", text)
 
 
 def collapse(text: str) -> str:

@@ -16,6 +16,7 @@ from xml.sax.saxutils import escape
 from xscl.base.errors import DocumentError, MalformedDocumentError, SourceError
 from xscl.base.types import Scalar, format_time, to_micros
 from xscl.base.values import column_text, digest_text, number_text
+from xscl.base.xml_characters import NO_CHARACTER, plain_name
 
 __all__ = [
     "COLUMN_TYPES",
@@ -45,13 +46,7 @@ _SYNONYMS = {
     "numeric": "decimal",
     **dict.fromkeys(("datetime", "timestamptz"), "timestamp"),
 }
-_LETTERS = (
-    "A-Za-z_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f"
-    "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
-)
-_XML_NAME = re.compile(f"[{_LETTERS}][{_LETTERS}0-9.\u00b7\u0300-\u036f\u203f-\u2040-]*")
 _COLUMN_NAME = re.compile(r"[A-Za-z_][\w.-]*")
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _BIGINT = range(-(2**63), 2**63)
 _MOST_DIGITS = 1_000
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\Z")
@@ -182,14 +177,14 @@ def row_cells(row: Mapping[str, Scalar], *, element: str) -> list[str | None]:
     ['a<b', '3', None]
     """
     for name in (element, *row):
-        if not _XML_NAME.fullmatch(name):
+        if not plain_name().fullmatch(name):
             raise MalformedDocumentError("XSCL_MALFORMED_DOCUMENT", f"{name!r} is not a name of an XML element")
     return [None if value is None else _cell(name, value) for name, value in row.items()]
 
 
 def _cell(name: str, value: Scalar) -> str:
     text = _scalar_text(value)
-    if bad := _NOT_XML.search(text):
+    if bad := NO_CHARACTER.search(text):
         raise MalformedDocumentError(
             "XSCL_MALFORMED_DOCUMENT", f"column {name!r} holds U+{ord(bad[0]):04X}, which XML cannot hold"
         )
@@ -312,7 +307,7 @@ def _type_of(name: str, value: object) -> str | None:
 
 def is_column(name: object) -> bool:
     """Whether a text can name a column: a name that is also one of XML."""
-    return isinstance(name, str) and bool(_COLUMN_NAME.fullmatch(name) and _XML_NAME.fullmatch(name))
+    return isinstance(name, str) and bool(_COLUMN_NAME.fullmatch(name) and plain_name().fullmatch(name))
 
 
 def _show(value: object) -> str:

@@ -39,5 +39,6 @@
 * ``words``: Words of texts by Unicode's default word boundaries (UAX 29), with case folded
 * ``xml_bounds``: Bounds from above of nodes and names, by the bytes of a document without declarations, which cost less
   than counting
+* ``xml_characters``: Characters and names of XML 1.0, as patterns
 * ``xml_runs``: Many small documents of strangers checked and written canonically by one parse
 """

@@ -22,6 +22,7 @@ from types import FunctionType
 from typing import Any, Literal
 
 from xscl.base.errors import EngineError, FunctionFailedError, XsclError
+from xscl.base.xml_characters import NO_CHARACTER
 
 __all__ = [
     "FAILED",
@@ -55,7 +56,6 @@ Returns = Literal["text", "number"]
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(?<!-)\Z")
 _VERSION = re.compile(r"[A-Za-z0-9._]+\Z")
 _OWN = re.compile(r"[@#]")
-_NO_CHARACTER = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MOST_CHARACTERS = 1_000_000
 """Characters of what a function returns."""
 _MOST_KNOWN, _MOST_KEPT = 1 << 17, 1 << 25
@@ -179,7 +179,7 @@ class _Loaded:
         found = _number(value) if given.returns == "number" else value
         if not isinstance(found, str):
             return _failed(given, text, f"returns {reprlib.repr(value)}, which is no {given.returns}")
-        if len(found) > _MOST_CHARACTERS or _NO_CHARACTER.search(found) is not None:
+        if len(found) > _MOST_CHARACTERS or NO_CHARACTER.search(found) is not None:
             limit = f"more than {_MOST_CHARACTERS:,} characters, or one that XML does not have"
             return _failed(given, text, f"returns {limit}")
         return found

@@ -196,7 +196,7 @@ def main() -> None:
     sys.excepthook = _tell_traceback
     # Imports make many objects and no rubbish: looking for some took a quarter of a short command's time, half of it at
     # the very end.
-    gc.set_threshold(50_000)
+    gc.set_threshold(200_000)
     atexit.register(gc.freeze)
     try:
         app()

@@ -15,27 +15,21 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from xscl.base.errors import QuerySyntaxError, Span
+from xscl.base.xml_characters import NO_CHARACTER, plain_name
 from xscl.language.ast import Constructor, ConstructorAttribute, VarPath
 from xscl.language.tokens import next_statement
 
-__all__ = ["ENTITIES", "MAX_DEPTH", "MAX_LENGTH", "NO_CHARACTER", "is_element_name", "read", "recover"]
+__all__ = ["ENTITIES", "MAX_DEPTH", "MAX_LENGTH", "is_element_name", "read", "recover"]
 
 MAX_DEPTH = 100
 """Elements inside each other."""
 MAX_LENGTH = 65_536
 """Characters of one constructor, so that one that is not closed is noticed soon."""
 ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
-NO_CHARACTER = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""A character that XML does not have."""
 
 Hole = Callable[[int], tuple[VarPath, int]]
 """Reads the inside of a hole from an offset; gives it with the offset behind its '}'."""
 
-_START = "A-Z_a-z\xc0-\xd6\xd8-\xf6\xf8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c\u200d\u2070-\u218f\u2c00-\u2fef"
-_START += "\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
-_NCNAME = f"[{_START}][-.0-9\xb7\u0300-\u036f\u203f\u2040{_START}]*"
-_PLAIN_NAME = re.compile(_NCNAME)
-_NAME = re.compile(f"{_NCNAME}(?::{_NCNAME})?")
 _SPACE = re.compile(r"[ \t\r\n]*")
 _TEXT = re.compile(r"[^<{}&]+")
 _VALUE = {quote: re.compile(rf"[^<{{}}&{quote}]+") for quote in "'\""}
@@ -81,7 +75,7 @@ def recover(text: str, start: int) -> int:
 
 def is_element_name(name: str) -> bool:
     """Whether an element without namespace can be called that in XML."""
-    return _PLAIN_NAME.fullmatch(name) is not None
+    return plain_name().fullmatch(name) is not None
 
 
 class _Reader:
@@ -286,11 +280,14 @@ class _Reader:
     # -- names and white space ---------------------------------------------------------------------------------
 
     def name(self, what: str, hint: str | None = None) -> str:
-        found = _NAME.match(self.text, self.at)
+        found = plain_name().match(self.text, self.at)
         if found is None:
             self.fail(f"expected {what}, found {self.shown()}", self.at, self.at + 1, hint)
-        self.at = found.end()
-        return found[0]
+        end = found.end()
+        if self.text[end : end + 1] == ":" and (local := plain_name().match(self.text, end + 1)) is not None:
+            end = local.end()
+        start, self.at = self.at, end
+        return self.text[start:end]
 
     def skip_space(self) -> bool:
         """Go past white space; whether there was any."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from xscl.base.errors import CatalogError, QueryError, QuerySyntaxError, Span
 from xscl.base.types import is_name
+from xscl.base.xml_characters import NO_CHARACTER
 from xscl.language import ast
-from xscl.language.constructor import NO_CHARACTER
 from xscl.language.parser import StatementParser
 from xscl.language.token_reader import shown
 from xscl.language.tokens import Token, statement_tokens

@@ -17,13 +17,13 @@ from xscl.base.errors import CatalogError
 from xscl.base.failpoints import step
 from xscl.base.own_functions import declared_functions
 from xscl.base.types import QueryName, QueryOutcome, is_name, now_micros, require_name, to_micros
+from xscl.base.xml_characters import NO_CHARACTER
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.kept_groups import FEW, KeptGroups, group_name
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import NEVER
 from xscl.language.compiled import CompiledQuery
-from xscl.language.constructor import NO_CHARACTER
 from xscl.language.declared import declared_json
 from xscl.language.group_data import GroupForm
 from xscl.language.statements import RawStatement, one_query, raw_statements

@@ -6,7 +6,6 @@ where a live query reads them (docs/reference/channels.md, Channels of the home 
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.types import Scalar
+from xscl.base.xml_characters import NO_CHARACTER
 from xscl.catalog.channels import note_newest
 from xscl.catalog.events import add_event_files, add_event_ids
 from xscl.catalog.home_channels import HOME_CHANNELS, is_told
@@ -25,7 +25,6 @@ from xscl.store.event_files import write_event_file
 
 __all__ = ["tell_home"]
 
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _MOST_CHARACTERS = 2_000
 """Characters of a text that a row has; strangers choose some of them."""
 
@@ -65,4 +64,4 @@ def tell_home(
 
 def _sound(value: Scalar) -> Scalar:
     """Return a value that a document can hold."""
-    return _NOT_XML.sub("\ufffd", value)[:_MOST_CHARACTERS] if isinstance(value, str) else value
+    return NO_CHARACTER.sub("\ufffd", value)[:_MOST_CHARACTERS] if isinstance(value, str) else value
