@@ -35,10 +35,7 @@ from xscl.language import ast
 
 @dataclass(frozen=True)
 class Stepped:
-    """A match: its members and nodes, the values that SELECT lists, its times, and the place at which it is decided.
-
-    Of a LONGEST the place is the one at which the match would be decided without it.
-    """
+    """A match: its members and nodes, the values that SELECT lists, its times, and the place at which it is decided."""
 
     answer: Answer
     values: tuple[tuple[str, str], ...]
@@ -282,10 +279,34 @@ class _Steps:
             found += runs
         if step.longest:
             found = [run for run in found if not any(run.docs < other.docs for other in found)]
+            ends = {run.docs: -1 for run in found}
+            for run in found:
+                ends[run.docs] = max(ends[run.docs], self.end(step, run, rights))
+            found = [replace(run, place=self.settled(step, ends[run.docs], run.place)) for run in found]
         return [self.folded(step, run) for run in found]
+
+    def end(self, step: ast.Fold, run: _Run, rights: Sequence[_Binding]) -> int:
+        """The time up to which all is known that tells that a run does not go on."""
+        if step.at_most is not None and len(run.taken) == step.at_most:
+            return run.end
+        ends = [b.end for b, _ in self.taken_next(step, run, rights)]
+        ends += [
+            (run.left.start if window.kind == "max" else run.end) + window.high
+            for window in step.windows
+            if isinstance(window, ast.Window) and window.high is not None
+        ]
+        return min(ends, default=FOR_EVER - 1)  # there is no event then
 
     def iterations(self, step: ast.Fold, run: _Run, rights: Sequence[_Binding]) -> Iterator[_Run]:
         """The next iterations of a run."""
+        for b, scope in self.taken_next(step, run, rights):
+            if all(self.atom(each, scope) for each in step.conditions):
+                kept = {each.name: self.value(each.value, scope) for each in step.accumulators}
+                place = self.settled(step.right, b.end, max(run.place, b.place))
+                yield _Run(run.left, (*run.taken, b), kept, place)
+
+    def taken_next(self, step: ast.Fold, run: _Run, rights: Sequence[_Binding]) -> Iterator[tuple[_Binding, _Scope]]:
+        """What a run comes to next, whether WHILE holds or not."""
         blocks = (*ast.blocks(step.left), *ast.blocks(step.right))
         left = run.left
 
@@ -297,11 +318,7 @@ class _Steps:
             in_time = self.in_time(step, left.start, run.end, b, blocks, docs)
             return not (in_time and all(self.atom(each, scope(b)) for each in step.atoms))
 
-        for b in _first(run.end, rights, skipped):
-            if all(self.atom(each, scope(b)) for each in step.conditions):
-                kept = {each.name: self.value(each.value, scope(b)) for each in step.accumulators}
-                place = self.settled(step.right, b.end, max(run.place, b.place))
-                yield _Run(left, (*run.taken, b), kept, place)
+        yield from ((b, scope(b)) for b in _first(run.end, rights, skipped))
 
     def folded(self, step: ast.Fold, run: _Run) -> _Binding:
         left, last = run.left, run.taken[-1]

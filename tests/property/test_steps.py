@@ -57,10 +57,7 @@ class Home(PlayedHome):
         return Doc(channel, id_, ts, f"<e>{keys}<v>{value}</v></e>", start=start)
 
     def compared(self, name: str, asked: Asked, intake: Intake) -> int:
-        """Compare all that a query tells; of LONGEST once nothing comes any more."""
         matches = [*self.engine.matches(name)]
-        if "LONGEST" in format_query(asked.query):
-            return len(matches)
         expected = stepped(asked, intake)
         if steps_of(asked.query, "").has_values:
             told = Counter((match.ts, tuple(match.values.items())) for match in matches)
@@ -139,10 +136,28 @@ class Corrected(Replayed):
     def some_texts(self) -> list[str]:
         longest = min(FOR_EVER if terms.lateness is None else terms.lateness for terms in self.terms.values())
         levels = [level for level, memory in LEVELS.items() if memory <= longest]
-        texts: list[str] = []
-        while not texts:
-            texts = [text for text in super().some_texts() if "LONGEST" not in text]
-        return [f"{text} CONSISTENCY {level}" for text in texts for level in self.choose.sample(levels, 2)]
+        return [
+            f"{text} CONSISTENCY {level}" for text in super().some_texts() for level in self.choose.sample(levels, 2)
+        ]
+
+
+class Longest(Corrected):
+    """The same with matches of LONGEST; runs between the same events may end at different times."""
+
+    def some_texts(self) -> list[str]:
+        choose = self.choose
+        skip = choose.choice(["", " AND q != sum(q, p)", " AND sum(q, p) < 9"])
+        holds = choose.choice(["q < 4", "q > last(q, p)", "q != last(q, p)", "count() < 3"])
+        limits = choose.choice(["", "", ", 4", ", MAXWINDOW 6"])
+        fold = f"FOLD {{l = k{skip}{limits} WHILE {holds}, LONGEST}} A[./k->l][./v->q]"
+        behind = choose.choice(
+            ["", "", " NEXT {k = m} A[./k->m]", " WITHOUT {k = m, 2} B[./k->m]", " FILTER {DUR > 2}"]
+        )
+        selected = choose.choice(["k, p, q", "k, q", "q, count() AS n"])
+        text = f"SELECT {selected} FROM A[./k->k][./v->p] {fold}{behind}"
+        longest = min(FOR_EVER if terms.lateness is None else terms.lateness for terms in self.terms.values())
+        levels = [level for level, memory in LEVELS.items() if memory <= longest]
+        return [f"{text} CONSISTENCY {level}" for level in choose.sample(levels, 2)]
 
 
 class Heard(Corrected):
@@ -182,8 +197,8 @@ def test_replayed_events_correct_steps(tmp_path: Path) -> None:
 
 
 def test_late_events_correct_steps(tmp_path: Path) -> None:
-    kinds = Heard, Corrected
-    homes = [kinds[seed % 2](tmp_path / str(seed), random.Random(seed)) for seed in range(138, 138 + examples(4))]
+    kinds = Heard, Corrected, Longest
+    homes = [kinds[seed % 3](tmp_path / str(seed), random.Random(seed)) for seed in range(138, 138 + examples(4))]
     assert sum(home.play() for home in homes) > 10
     assert sum(home.taken_back for home in homes) > 5
 

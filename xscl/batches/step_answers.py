@@ -53,7 +53,7 @@ class Decided:
     ends: tuple[int, int] = (0, NEVER)
     """Least and greatest place of the ends of the queries that this is about."""
     told: Rows | None = None
-    """Rows that held before the batch and were not final; None: the level gives final ones alone."""
+    """Rows that held before the batch and may be among ``rows``; None: the level gives final ones, each once."""
     came: tuple[Int64s, Int64s] = (_NONE, _NONE)
     """Documents of the batch, and their times, in the order of these; they take answers back that are not final."""
 

@@ -23,14 +23,14 @@ from xscl.batches.refusals import Rejection
 from xscl.batches.step_answers import Decided, Teller, groups_having
 from xscl.batches.step_matches import answer_nodes
 from xscl.batches.step_memory import Readers
-from xscl.batches.step_rows import Rows
+from xscl.batches.step_rows import Rows, joined_rows
 from xscl.batches.step_tree import Tree
 from xscl.batches.taking_back import Retraction, groups_with
 from xscl.language.facts import ANSWERS
 from xscl.store.results import NO_DOC, files_with, stored_matches
 from xscl.templates.columns import Bools, Int64s, numbered_rows
 
-__all__ = ["came_since", "corrected", "made_before", "moved_ahead"]
+__all__ = ["came_since", "corrected", "made_before", "moved_ahead", "told_once"]
 
 _Answer = tuple[tuple[int, ...], tuple[int, ...]]
 """Documents and nodes of a match."""
@@ -69,8 +69,8 @@ def corrected(teller: Teller, one: Decided) -> list[Retraction]:
         return []
     if one.definition.has_values:
         return _corrected_documents(teller, one, one.told)
-    readers, first = one.members.readers, teller.batch.span.first
-    before, now = _side(one, one.told, first), _side(one, one.rows, first)
+    readers = one.members.readers
+    before, now = _side(one, one.told), _side(one, one.rows)
     mine = one.is_about(np.arange(len(readers.number)))
     lost: list[_Lost] = []
     rows, groups, of = list[int](), dict[tuple[int, ...], int](), list[int]()
@@ -101,6 +101,18 @@ def moved_ahead(tree: Tree, frontiers: Sequence[Frontier]) -> Rows:
     return copy.move([Rows.empty(tree.layout)] * len(frontiers))
 
 
+def told_once(one: Decided, done: Rows) -> Iterator[Decided]:
+    """Yield final rows; those whose answers may be among what was told before, with the rows of that (``done``)."""
+    if not len(done):
+        yield one
+        return
+    code = numbered_rows([*np.concatenate([one.rows.docs, done.docs]).T])[1]
+    again = np.isin(code[: len(one.rows)], code[len(one.rows) :])
+    yield replace(one, rows=one.rows.take(~again))
+    if again.any():
+        yield replace(one, rows=joined_rows([one.rows.take(again), done]), told=done)
+
+
 def came_since(new: Sequence[Rows], first: int) -> tuple[Int64s, Int64s]:
     """Return the documents of matches that came at a place or behind it, and their times, in the order of these."""
     docs = np.concatenate([rows.docs.reshape(-1) for rows in new])
@@ -110,13 +122,14 @@ def came_since(new: Sequence[Rows], first: int) -> tuple[Int64s, Int64s]:
     return found[:, 1], found[:, 0]
 
 
-def _side(one: Decided, rows: Rows, first: int) -> _Side:
-    """Return rows with the queries that have them, of those that are there at a place."""
-    kinds, which = numbered_rows([rows.base, *rows.box.T])
+def _side(one: Decided, rows: Rows) -> _Side:
+    """Return rows with the queries that have them: those that are there where these are decided."""
     readers, having = one.members.readers, []
+    gone = np.searchsorted(np.unique(readers.until), rows.place, "right")
+    kinds, which = numbered_rows([rows.base, gone, *rows.box.T])
     for at in kinds.tolist():
         members = one.sharing.sets.members(int(rows.base[at]), rows.box[at])
-        having.append(readers.mask(readers.of_members(members)) & (readers.until > first))
+        having.append(readers.mask(readers.of_members(members)) & (readers.until > rows.place[at]))
     return _Side(rows, answer_nodes(one.definition, one.layout, rows), having, which)
 
 

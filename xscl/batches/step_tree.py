@@ -20,7 +20,7 @@ from xscl.batches.step_sharing import Narrowed, Sharing, narrowed
 from xscl.batches.step_values import Pairs, begun, kept_behind, long_enough
 from xscl.language.step_terms import Filter, Fold, Next, Node, Part, Without
 from xscl.store.results import NO_DOC
-from xscl.templates.columns import Bools, Int64s, rising
+from xscl.templates.columns import Bools, Int64s, numbered_rows, rising
 from xscl.templates.fold_rounds import MOST_INSTANCES, folded
 from xscl.templates.lanes import FAR, Requests, advance, reached
 from xscl.templates.longest import undominated
@@ -85,6 +85,20 @@ class Tree:
     def _keep(self, node: Node, what: str, rows: Rows) -> None:
         if len(rows):
             self.state[f"{self._numbers[id(node)]} {what}"] = rows
+
+    def repeated(self, decided: Rows) -> Rows:
+        """Return decided rows that others of the same documents may follow: a FOLD with LONGEST still holds those.
+
+        Runs from one left to one last row may take other rows between, and end at other times.
+        """
+        found = np.zeros(len(decided), dtype=np.bool_)
+        for node in numbered_nodes(self.root):
+            held = self.state.get(f"{self._numbers[id(node)]} held")
+            if held is not None:
+                blocks = self.layout.of_parts(parts_in(node))[0]
+                code = numbered_rows([*np.concatenate([decided.docs, held.docs])[:, blocks].T])[1]
+                found |= np.isin(code[: len(decided)], code[len(decided) :])
+        return decided.take(found)
 
     # -- times -------------------------------------------------------------------------------------------------
 

@@ -26,8 +26,8 @@ from xscl.batches.function_failures import failed, failed_value, own_terms
 from xscl.batches.refusals import Rejection
 from xscl.batches.settled import settled_times
 from xscl.batches.step_answers import Decided, Teller
-from xscl.batches.step_corrections import came_since, corrected, moved_ahead
-from xscl.batches.step_files import TOLD, KeptRows, KeptSteps, Member, read_steps, state_of, write_steps
+from xscl.batches.step_corrections import came_since, corrected, moved_ahead, told_once
+from xscl.batches.step_files import DONE, TOLD, KeptRows, KeptSteps, Member, read_steps, state_of, write_steps
 from xscl.batches.step_meeting import TooMany
 from xscl.batches.step_memory import SharedStep
 from xscl.batches.step_parts import PartMatches, PartMembers
@@ -253,8 +253,9 @@ class Steps:
             new = [rows.take(rows.place < look.end) for rows in new]
         known = self._kept.members.get(step.name, ())
         state = state_of(layout, self._tables.get(step.name), known, members, sharing.sets)
-        told = state.pop(TOLD, Rows.empty(layout))
+        told, done = (state.pop(name, Rows.empty(layout)) for name in (TOLD, DONE))
         if start is not None:
+            done = Rows.empty(layout)  # all are decided again
             state, new = before(state, start), [rows.take(rows.start >= start) for rows in new]
         tree = Tree(layout, together.root, look.settled, state, sharing, items=self._items)
         try:
@@ -267,18 +268,24 @@ class Steps:
             return
         self.changed |= bool(len(final))
         if look.end == NEVER:
-            kept = {**tree.state, TOLD: ahead} if len(ahead) else tree.state
+            kept = {**tree.state, TOLD: ahead, DONE: tree.repeated(joined_rows([done, final]))}
+            kept = {name: rows for name, rows in kept.items() if len(rows)}
             self._new.rows[step.name].append(KeptRows(members, sharing.sets, kept))
             self._refuse(layout, tree.too_long, members)
             for term in own_terms(terms_of(step.definition.root)):
                 self._refuse_values(layout, term, new[term.part], members)
-        rows = of_members(joined_rows([final, ahead]) if len(ahead) else final, layout, step.definition)
-        decided = Decided(step.definition, layout, together, sharing, rows)
-        if step.corrects:
-            ends = (self.batch.span.last + 1, NEVER) if look.end == NEVER else (look.end, look.end)
-            told = of_members(told, layout, step.definition)
-            decided = replace(decided, ends=ends, told=told, came=came_since(new, self.batch.span.first))
-        yield decided
+        final, ahead, told, done = (of_members(rows, layout, step.definition) for rows in (final, ahead, told, done))
+        decided = Decided(step.definition, layout, together, sharing, final)
+        if not step.corrects:
+            yield from told_once(decided, done)
+            return
+        yield replace(
+            decided,
+            rows=joined_rows([final, ahead, done]),
+            ends=(self.batch.span.last + 1, NEVER) if look.end == NEVER else (look.end, look.end),
+            told=joined_rows([told, done]),
+            came=came_since(new, self.batch.span.first),
+        )
 
     def _refuse_values(self, layout: Layout, term: Term, new: Rows, members: Sequence[Member]) -> None:
         """Tell of new matches of a part on whose values functions fail."""

@@ -161,11 +161,6 @@ class _Definer:
             (query.aggregate is not None, "WINDOW is over matches of blocks and joins", "PUBLISH, and count that"),
             (query.retracts, "a query with steps takes nothing back on changes", "leave out ON CHANGE RETRACT"),
             (query.starting != "NOW", "steps see what comes after the registration", "leave out STARTING"),
-            (
-                query.level is not None and query.level.corrects and _has_longest(query.steps),
-                "matches of LONGEST are final, since others decide for them",
-                "leave out CONSISTENCY",
-            ),
             (_has_longest_right(query.steps), "LONGEST to the right of a step is not known in time", "PUBLISH it"),
         ):
             if said:

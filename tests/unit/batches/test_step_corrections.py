@@ -12,7 +12,7 @@ from xscl.answers.consistency import consistency_rows
 from xscl.answers.explain import explain
 from xscl.answers.explain_text import explanation_text
 from xscl.answers.step_templates import step_rows
-from xscl.base.errors import CatalogError, UnsupportedFeatureError
+from xscl.base.errors import CatalogError
 from xscl.base.failpoints import crash_at, hooked
 from xscl.store.join_state import files_of_kind
 from xscl.upkeep.health import examine_home
@@ -108,6 +108,41 @@ def test_values_of_a_run_change(engine: xscl.Engine) -> None:
     assert sum(match.retracted is not None for match in engine.changes("q", after="start")) == 1
 
 
+RISING = "a->x[./k->k][./v->p] FOLD {k = l WHILE q > last(q, p), LONGEST} b->y[./k->l][./v->q]"
+
+
+def test_a_longer_run_takes_a_shorter_one_back(engine: xscl.Engine) -> None:
+    engine.register(f"{RISING} CONSISTENCY MIDDLE", name="q")
+    engine.register(f"{RISING} CONSISTENCY STRONG", name="waits")
+    take(engine, event("a", 1, 1), event("b", 3, 2), event("b", 5, 1))
+    assert held(engine) == ["a1 b3"] and held(engine, "waits") == []
+    take(engine, event("b", 4, 3))
+    assert held(engine) == ["a1 b4"]
+    take(engine, event("b", 2, 0))  # ends the run before it has begun
+    assert held(engine) == []
+    take(engine, event("a", 30))
+    assert held(engine) == held(engine, "waits") == []
+    assert log(engine) == ["+ a1 b3", "+ a1 b4", "- late b2", "- late b4"]
+
+
+@pytest.mark.parametrize("made", ["", "SELECT p, q FROM ", "SELECT count() AS n, max(q) AS most FROM "])
+@pytest.mark.parametrize(("level", "goes_on"), [("STRONG", False), ("MIDDLE", False), ("MIDDLE", True)])
+def test_runs_between_the_same_ends_are_one_answer(engine: xscl.Engine, level: str, goes_on: bool, made: str) -> None:
+    """Runs over b1 and over b2, which are at one time, end at different ones; so do the answers that both are."""
+    text = "a->x[./k->k][./v->p] FOLD {k = l AND q != sum(q, p) WHILE q < 6, LONGEST} b->y[./k->l][./v->q]"
+    engine.register(f"{made}{text} CONSISTENCY {level}", name="q")
+    one, two = (xscl.Event("b", f"b{n}", 2, xml=f"<r><k>1</k><v>{n}</v></r>") for n in (1, 2))
+    take(engine, event("a", 1), one, two, event("b", 3, 5))
+    take(engine, event("b", 4, 6), event("b", 6, 9))  # the run over b2 ends here, and then that over b1
+    take(engine, event("a", 15))
+    assert len(engine.matches("q")) == 1  # that over b2 is final
+    if goes_on:
+        take(engine, event("b", 5, 4))  # that over b1 does not end there
+    take(engine, event("a", 40))
+    told = list(engine.changes("q", after="start"))
+    assert len(engine.matches("q")) == len(told) == 1 + goes_on and not any(match.retracted for match in told)
+
+
 def test_documents_go_with_answers(engine: xscl.Engine) -> None:
     engine.register("SELECT p FROM pairs/pair->p ON CHANGE RETRACT", name="read")
     engine.register(f"SELECT <pair>{{y}}</pair> FROM {NEXT} PUBLISH pairs CONSISTENCY MIDDLE", name="q")
@@ -133,9 +168,6 @@ def test_who_keeps_matches_reads_no_such_documents(engine: xscl.Engine) -> None:
 def test_limits(engine: xscl.Engine) -> None:
     with pytest.raises(CatalogError, match="nothing to remember for 20 s"):
         engine.register(f"{NEXT} CONSISTENCY BLOCKING 1 s MEMORY 20 s", name="q")
-    with pytest.raises(UnsupportedFeatureError, match="LONGEST are final"):
-        engine.register("a[./k->k] FOLD {k = l, LONGEST} b[./k->l] CONSISTENCY MIDDLE", name="q")
-    engine.register("a[./k->k] FOLD {k = l, LONGEST} b[./k->l] CONSISTENCY WEAK", name="q")
 
 
 def test_a_query_keeps_what_it_has_when_it_goes(engine: xscl.Engine) -> None:

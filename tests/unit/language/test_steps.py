@@ -164,8 +164,6 @@ def test_steps_have_parts_and_show_the_blocks() -> None:
     ("text", "message"),
     [
         ("A NEXT B STARTING ALL", "after the registration"),
-        ("A FOLD {LONGEST} B CONSISTENCY MIDDLE", "LONGEST are final"),
-        ("A FOLD {LONGEST} B CONSISTENCY BLOCKING 1 s MEMORY 2 s", "LONGEST are final"),
         ("A NEXT (A FOLD {LONGEST} B)", "LONGEST to the right"),
     ],
 )
