@@ -26,6 +26,7 @@ Modules in reading order:
 * ``shapes``: the place of a witness in its document, as one number
 * ``pair_spans``: pairs of documents that are told by spans of lists, and never written down
 * ``class_columns``: rows of many classes of results that differ in their groups alone, in columns
+* ``set_apart``: matches that whoever is over them takes from memory
 * ``results``: results of stage 2, in one relation
 * ``order``: which edges are enumerated, and which are verified on the pairs of others
 * ``matched_edges``: matched edges of one pair of documents, as relations between nodes

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations
 from math import prod
@@ -30,6 +30,7 @@ from xscl.templates.members import Membership, sees
 from xscl.templates.ordinals import Ordinals
 from xscl.templates.pair_spans import PairSpans, span_table
 from xscl.templates.plans import LiveGroup
+from xscl.templates.set_apart import SetApart, classes_of, parted, parted_meanings
 
 __all__ = [
     "ABSENCE_LEVEL",
@@ -220,6 +221,8 @@ class ResultColumns:
         """Rows of R_out, matches, links and pairs so far, with every combination of documents counted."""
         self._rows: list[tuple[object, ...]] = []
         self._classes: list[ClassColumns] = []
+        self._made: list[pa.RecordBatch] = []
+        """Batches that are made of the rest of both."""
         self._pairs: list[tuple[Int64s, Int64s, Int32s]] = []
         self._longer: list[tuple[Int64s, Int32s]] = []
         """Combinations of three and more documents."""
@@ -319,6 +322,25 @@ class ResultColumns:
             schema=RESULT_SCHEMA,
         )
 
+    def set_apart(self, groups: Collection[int]) -> SetApart | None:
+        """Take out the combinations that some groups alone have; None: there are none, or more than wait in memory."""
+        if self._files or self._spans or not self._waiting:
+            return None
+        meant = pa.Table.from_batches(self._meanings(), RESULT_SCHEMA)
+        apart = classes_of(meant, groups, len(self._sizes) // 2)
+        mine, rest = parted_meanings(meant, apart) if apart.any() else (meant.slice(0, 0), meant)
+        self._made = rest.to_batches()
+        pairs, self._pairs = parted(self._pairs, apart)
+        longer, self._longer = parted(self._longer, apart)
+        docs = [*((np.stack([left, right], axis=1), of) for left, right, of in pairs), *longer]
+        if not docs:
+            return None
+        self._waiting -= sum(len(of) for _, of in docs)
+        sizes = np.array(self._sizes).reshape(-1, 2)[:, 1]
+        matches = sum(int(sizes[of].sum()) for _, of in docs)
+        self.counts.update(match=-matches, apart=matches)
+        return SetApart(self.origin, docs, mine)
+
     def spill(self) -> None:
         """Write the pairs so far if they are many."""
         if self._folder is not None and self._waiting >= _MOST_WAITING:
@@ -367,6 +389,12 @@ class ResultColumns:
             ]
             full = pa.Table.from_arrays(columns, names=RESULT_SCHEMA.names).cast(RESULT_SCHEMA)
             yield from full.combine_chunks().to_batches()
+        yield from self._meanings()
+
+    def _meanings(self) -> Iterator[pa.RecordBatch]:
+        """Iterate over what is no combination."""
+        made, self._made = self._made, []
+        yield from made
         if self._classes:
             yield class_batch(self.origin, self._classes, RESULT_SCHEMA)
             self._classes = []

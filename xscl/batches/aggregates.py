@@ -39,8 +39,6 @@ from xscl.catalog.state_files import replace_state_files
 from xscl.catalog.windows import Reader, Windowed
 from xscl.language.aggregates import Definition
 from xscl.language.facts import ANSWERS
-from xscl.store.parquet import data_files
-from xscl.store.results import Results
 from xscl.store.state_files import StateFile
 from xscl.templates.absence import Settled
 from xscl.templates.columns import Int64s, rising
@@ -83,6 +81,8 @@ class Windows:
         memory, levels = self.batch.driver.windows, () if span.publishing is None else span.publishing.levels
         with self.batch.home.catalog.read() as connection:
             self._asked = memory.asked(connection, span.first, span.last, levels)
+        if self.batch.work is not None:
+            self.batch.work.alone = self._asked.alone
         self._kept = memory.rows(None if span.windows is None else self.batch.home.root / span.windows)
 
     def decide(self, level: int | None) -> None:
@@ -134,8 +134,7 @@ class Windows:
 
     def _found(self, mine: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], pa.Table]:
         """Return the matches of the batch's levels for parts that share rows, as rows."""
-        folder = self.batch.home.root / self.batch.results
-        results = Results(data_files(folder) if folder.exists() else [])
+        results = self.batch.found()
         parts = {part: self._asked.parts[part] for shared in mine for part in shared}
         meanings = results.meanings(parts)
         if not meanings:

@@ -32,7 +32,8 @@ from xscl.spark.session import spark_has_gone
 from xscl.store.home import Home
 from xscl.store.inventory import may_be_named, remove
 from xscl.store.join_state import HeldState, StateChange, discard_change, next_state
-from xscl.store.results import stored_matches
+from xscl.store.parquet import data_files
+from xscl.store.results import Results, stored_matches
 from xscl.store.state_files import Kind
 from xscl.store.watermarks import EventTimes, channel_clocks, event_times, next_watermarks
 from xscl.templates.runs import Run
@@ -90,6 +91,12 @@ class Attempt:
     def made(self) -> Sequence[pa.Table]:
         """Documents that the batch has made."""
         return () if self.publisher is None else self.publisher.tables
+
+    def found(self) -> Results:
+        """Return what its levels have found so far, written or not."""
+        folder = self.home.root / self.results
+        apart = () if self.work is None else self.work.apart
+        return Results(data_files(folder) if folder.exists() else [], apart=apart)
 
     def process(self, level: Level) -> None:
         """Match the documents of a level, and join them with all that was there before."""

@@ -149,5 +149,5 @@ def _usage(batch: Attempt, answers: Counter[str]) -> Usage:
     """Gather what quotas count; ``answers`` are the rows of answers over matches of parts."""
     bindings = [(work.bindings, work.plan.groups) for work in batch.works]
     combinations = answers["match"]
-    combinations += sum(work.counts["match"] + work.counts["refused"] for work in batch.works)
-    return Usage(bindings, combinations, lambda: batch.home.results([batch.results]), batch.span.waiting)
+    combinations += sum(work.counts[name] for work in batch.works for name in ("match", "apart", "refused"))
+    return Usage(bindings, combinations, batch.found, batch.span.waiting)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -56,6 +56,7 @@ from xscl.templates.results import ResultColumns, origin_of
 from xscl.templates.run_files import open_run
 from xscl.templates.run_rows import merged_run, rows_of_run
 from xscl.templates.runs import Run
+from xscl.templates.set_apart import SetApart
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -110,6 +111,10 @@ class BatchWork:
     stage1_s: float = 0.0
     """Seconds of walks but those in tasks, which join what they walk."""
     bindings: BindingCount = field(default_factory=BindingCount)
+    alone: Collection[int] = ()
+    """Groups that nothing but windows is over: of their matches nothing is written here."""
+    apart: list[SetApart] = field(default_factory=list)
+    """Matches of these groups that were found here."""
     links: LinkWork = field(init=False)
     _earlier: list[Run] = field(default_factory=list)
     """Runs of earlier levels and parts, as the next one meets them: small ones are merged."""
@@ -220,6 +225,9 @@ class BatchWork:
         step("batch.joined")
         if out.counts["link"]:
             self._written(self.links.add(f"{self.tag}-{level.name}", out))
+        apart = out.set_apart(self.alone) if self.alone else None
+        if apart is not None:
+            self.apart.append(apart)
         out.write()
         self._count(out.counts + Counter(witness=fresh.num_rows), refusal_rows(fresh))
         if self.bindings.is_on:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -112,8 +111,7 @@ def sight_cuts(connection: Connection, first: int, last: int) -> npt.NDArray[np.
 class PairCount:
     """Counts the combinations of documents in which queries have a match, or a refused one, in a batch's results."""
 
-    def __init__(self, files: Iterable[str | Path]) -> None:
-        results = Results(files)
+    def __init__(self, results: Results) -> None:
         origin, number, self._gids, self._exchange = results.class_groups()
         refused, which, groups = results.refused()
         self._found = Combinations.together([results.combinations(), refused])
@@ -175,8 +173,8 @@ class Usage:
     """Bindings of each of its works, and the groups of the work's plan."""
     combinations: int
     """Number of matches and of refused combinations, which no query's combinations exceed."""
-    files: Callable[[], Iterable[str]]
-    """Gives the files of results; asked only where pairs are counted."""
+    results: Callable[[], Results]
+    """Asked only where pairs are counted."""
     filled: Sequence[QueryInfo] = field(default=())
     """Queries that the batch has answered from retained events, as they are after it."""
 
@@ -234,7 +232,7 @@ def _exceeding(
     if count_bindings:
         asked = {gid for _, planned in usage.bindings for gid in planned}
         groups |= {gid for gid in asked if usage.bindings_of([gid]) > (quotas.bindings or 0)}
-    pairs = PairCount(usage.files()) if quotas.pairs is not None and usage.combinations > quotas.pairs else None
+    pairs = PairCount(usage.results()) if quotas.pairs is not None and usage.combinations > quotas.pairs else None
     if pairs is not None:
         groups |= {gid for gid, most in pairs.most().items() if most > (quotas.pairs or 0)}
     if not count_bindings and pairs is None:

@@ -17,7 +17,7 @@ from xscl.batches.aggregate_families import Family, Member, families
 from xscl.batches.aggregate_rows import Kept, read_kept
 from xscl.batches.aggregate_stores import Store, stores_of
 from xscl.batches.function_failures import own_terms
-from xscl.catalog.windows import Reader, Windowed, Windows, queries_state, read_windows
+from xscl.catalog.windows import Reader, Windowed, Windows, groups_of_windows_alone, queries_state, read_windows
 from xscl.language.aggregates import Definition, known_definition, variable_blocks
 from xscl.language.terms import Term
 from xscl.language.variable_paths import stream_of
@@ -61,6 +61,8 @@ class Asked(NamedTuple):
     """Parts that share their rows, ascending."""
     readers: Mapping[int, Sequence[Reader]] = {}
     """Who asks, by group."""
+    alone: frozenset[int] = frozenset()
+    """Parts that nothing but windows is over."""
 
 
 @dataclass
@@ -89,7 +91,8 @@ class WindowMemory:
             for each in self._windows.groups:
                 by_part.setdefault(each.part, []).append(each)
             parts = {part: _part(groups, levels, self._windows.readers) for part, groups in by_part.items()}
-            self._asked = Asked(parts, _sharing(parts, self.shares), self._windows.readers)
+            alone = parts.keys() & groups_of_windows_alone(connection)
+            self._asked = Asked(parts, _sharing(parts, self.shares), self._windows.readers, frozenset(alone))
         return self._asked
 
     def rows(self, path: Path | None) -> Kept:

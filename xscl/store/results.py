@@ -25,6 +25,7 @@ from xscl.store.parquet import codes, int64s, joined, list_parts, read_columns, 
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.pair_spans import SPAN_SCHEMA, expanded_spans
 from xscl.templates.results import RESULT_SCHEMA, SPANS_FILE, batch_of, origin_of
+from xscl.templates.set_apart import SetApart, of_relation
 
 __all__ = [
     "NO_DOC",
@@ -132,6 +133,15 @@ class Combinations(NamedTuple):
         return cls(int64s(table.column("origin")), int64s(table.column("class")), docs)
 
     @classmethod
+    def set_apart(cls, found: Iterable[SetApart]) -> list[Self]:
+        """Return the combinations that no file has."""
+        return [
+            cls(np.full(len(classes), each.origin), classes.astype(np.int64), docs)
+            for each in found
+            for docs, classes in each.docs
+        ]
+
+    @classmethod
     def together(cls, parts: list[Self]) -> Self:
         """Return all combinations of some parts, one at least."""
         width = max(part.docs.shape[1] for part in parts)
@@ -156,8 +166,15 @@ class Combinations(NamedTuple):
 class Results:
     """The results of the batches from ``first`` to ``last`` in some files, whichever others are there too."""
 
-    def __init__(self, files: Iterable[str | Path], first: int = _ALL_BATCHES[0], last: int = _ALL_BATCHES[1]) -> None:
-        self._files = list(files)
+    def __init__(
+        self,
+        files: Iterable[str | Path],
+        first: int = _ALL_BATCHES[0],
+        last: int = _ALL_BATCHES[1],
+        apart: Sequence[SetApart] = (),
+    ) -> None:
+        """``apart`` are results of these batches that no file has."""
+        self._files, self._apart = list(files), apart
         self._first, self._last = origin_of(first, 0), origin_of(last + 1, 0) - 1
 
     def combinations(self, meanings: Meanings | None = None) -> Combinations:
@@ -166,6 +183,8 @@ class Results:
         if meanings is not None:
             found = found.where(meanings.have(found))
         parts = [self._span_pairs(file, meanings) for file in self._files if Path(file).name == SPANS_FILE]
+        own = Combinations.set_apart(self._apart)
+        parts += own if meanings is None else [each.where(meanings.have(each)) for each in own]
         return Combinations.together([found, *parts]) if parts else found
 
     def classes(self) -> Combinations:
@@ -173,6 +192,7 @@ class Results:
         rows = self._rows("docs", [])
         origin, number = int64s(rows.column("origin")), int64s(rows.column("class"))
         parts = [self._span_pairs(file, None) for file in self._files if Path(file).name == SPANS_FILE]
+        parts += Combinations.set_apart(self._apart)
         origins = np.concatenate([origin, *(each.origin for each in parts)])
         numbers = np.concatenate([number, *(each.number for each in parts)])
         return Combinations(origins, numbers, np.empty((len(origins), 0), dtype=np.int64))
@@ -252,6 +272,7 @@ class Results:
             chosen = (numbers == values.index(relation)) & (self._first <= origin) & (origin <= self._last)
             found.append(rows_where(table, chosen).drop_columns(["relation"]))
         schema = pa.schema([RESULT_SCHEMA.field(name) for name in names[1:]])
+        found += [of_relation(each.meant, relation).select(schema.names) for each in self._apart]
         return joined(found, schema)
 
     @property

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
 import xscl
+from xscl.base.docids import place_of
 from xscl.batches import aggregate_answers, window_memory
 from xscl.batches.aggregate_answers import begun
 from xscl.batches.aggregate_groups import Matches
@@ -106,6 +108,27 @@ def test_a_dropped_query_leaves_the_ids_of_others_alone(tmp_path: Path, text: st
 
     whole = ids(tmp_path / "whole", False)
     assert whole and whole == ids(tmp_path / "cut", True)
+
+
+def test_matches_that_only_windows_are_over_are_not_written(tmp_path: Path) -> None:
+    """The reports count answers alone, whoever else has the matches."""
+    text = "SELECT k, count() AS n FROM a[./k->k] WINDOW 1 s EVERY 1 s GROUP BY k"
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("a", lateness="0 s")
+        engine.register(text, name="counts")
+        engine.register(text + " HAVING count() > 9", name="never")
+        found = []
+        for second in range(6):
+            if second == 3:
+                engine.register("SELECT k FROM a[./k->k]", name="alone")
+            engine.ingest([xscl.Event("a", f"e{second}-{n}", second, xml=f"<r><k>{n}</k></r>") for n in range(4)])
+            (report,) = engine.run_once()
+            folder = engine.home.root / (report.result_path or "nothing")
+            tables = [pq.read_table(file, columns=["relation", "d1"]) for file in folder.rglob("*.parquet")]
+            documents = [place for each in tables for place in each.column("d1").drop_null().to_pylist()]
+            found.append((report.matches, sum(place_of(doc) == doc for doc in documents)))
+        assert found == [(0, 0), (4, 0), (4, 0), (8, 4), (8, 4), (8, 4)]
+        assert len([*engine.matches("counts")]) == 20 and len([*engine.matches("alone")]) == 12
 
 
 ONCE = "SELECT k, count() AS n FROM a[./k->k] WINDOW 1 s GROUP BY k ONCE PER 1 h"

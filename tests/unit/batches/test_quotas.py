@@ -86,6 +86,17 @@ def test_a_document_of_a_query_of_one_block_counts_once(engine: Engine) -> None:
     assert engine.run_once()[0].suspended[0].reason == "5 combinations of documents (at most 4) in batch 2"
 
 
+def test_matches_that_windows_are_over_count(engine: Engine) -> None:
+    """Nobody else asks for them, and no file has them."""
+    engine.add_channel("S", lateness="0 s")
+    engine.register("SELECT a, count() AS n FROM S/d[./a->a] WINDOW 1 h EVERY 1 h GROUP BY a", name="windows")
+    engine.set_quotas(pairs=4)
+    engine.ingest(document(number) for number in range(4))
+    assert not engine.run_once()[0].suspended
+    engine.ingest(document(number) for number in range(4, 9))
+    assert engine.run_once()[0].suspended[0].reason == "5 combinations of documents (at most 4) in batch 2"
+
+
 def test_what_others_share_with_a_query_is_not_counted_for_it(engine: Engine) -> None:
     """Counts depend on the query and the documents alone, whoever asks for the same nodes, and since when."""
     engine.register(MODEST, name="old")

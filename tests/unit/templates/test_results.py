@@ -12,6 +12,7 @@ import pytest
 from local_engine import compiled
 
 from xscl.base.docids import published_docid
+from xscl.store.results import Results, stored_matches
 from xscl.templates.bounds import Bounds
 from xscl.templates.class_columns import ClassColumns
 from xscl.templates.ordinals import Ordinals
@@ -276,3 +277,91 @@ def test_files_hold_what_would_be_handed_out(tmp_path: Path, monkeypatch: pytest
     read = ds.dataset(tmp_path, schema=RESULT_SCHEMA).to_table().to_pylist()
     taken = [row for batch in filled().take() for row in batch.to_pylist()]
     assert sorted(map(repr, read)) == sorted(map(repr, taken))
+
+
+# -- set apart ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_what_some_groups_alone_have_is_set_apart(tmp_path: Path, several: bool) -> None:
+    """With ``several`` classes whose groups differ are told by columns."""
+    columns = ResultColumns(9, tmp_path / "new")
+    by = [Admitted([1], [1]), Admitted([1, 2], [1, 1]), Admitted([2], [1])]
+    if several:
+        starts, groups = np.array([0, 1, 3, 4]), np.array([1, 1, 2, 2])
+        cases = np.ones(4, dtype=np.int32)
+        for relation, nodes in (("rout", (10, 20)), ("match", (10,))):
+            said = ClassColumns(relation, 3, nodes, (10, 20), None, np.arange(3), starts, groups, cases)
+            if relation == "rout":
+                first = said
+        columns.add_classes(3, [first, said])
+    else:
+        for each in by:
+            columns.add_class([ROUT._replace(by=each), MATCH._replace(by=each)])
+    three = np.arange(3, dtype=np.int32)
+    columns.add_pairs(np.array([5, 6, 7]), np.full(3, -1), three)
+    columns.add_pairs(np.array([8, 9]), np.array([18, 19]), np.array([0, 0], dtype=np.int32))
+    columns.add_combinations(np.array([[1, 2, 3], [2, 3, 4]]), three[:2])
+    columns.add_count(8)
+    found = columns.set_apart([1])
+    assert found is not None
+    assert [(docs.tolist(), of.tolist()) for docs, of in found.docs] == [
+        ([[5, -1]], [0]),
+        ([[8, 18], [9, 19]], [0, 0]),
+        ([[1, 2, 3]], [0]),
+    ]
+    assert found.origin == 9 and columns.counts == {"rout": 7, "match": 3, "apart": 4, "pairs": 8}
+    assert {(row["relation"], row["class"]) for row in found.meant.to_pylist()} == {("rout", 0), ("match", 0)}
+    # What is read of both is what would be read without.
+    path = columns.write()
+    assert path is not None
+    results = Results([*path.glob("*.parquet")], apart=[found])
+    docs = {results.combinations().docids(row) for row in range(7)}
+    assert docs == {(5,), (6,), (7,), (8, 18), (9, 19), (1, 2, 3), (2, 3, 4)}
+    meanings = results.meanings([1])
+    assert sorted(map(repr, results.combinations(meanings).docs.tolist())) == sorted(
+        map(repr, ([5, -1, -1], [6, -1, -1], [8, 18, -1], [9, 19, -1], [1, 2, 3], [2, 3, 4]))
+    )
+    assert len(results.classes().origin) == 7 and sorted(results.class_groups()[2].tolist()) == [1, 1, 2, 2]
+    assert not Results([*path.glob("*.parquet")]).meanings([3])
+    assert {each.docids for each in stored_matches([*path.glob("*.parquet")])} == {(6,), (7,), (2, 3, 4)}
+
+
+def test_nothing_is_written_where_all_is_set_apart(tmp_path: Path) -> None:
+    columns = ResultColumns(1, tmp_path / "new")
+    columns.add_class([ROUT, MATCH])
+    columns.add_pairs(np.array([1, 2]), np.array([2, 3]), np.zeros(2, dtype=np.int32))
+    columns.add_count(2)
+    assert columns.set_apart([7, 8, 9]) is not None
+    assert columns.write() is None and not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("groups", [[7], [9], []])
+def test_what_others_have_too_stays(tmp_path: Path, groups: list[int]) -> None:
+    columns = ResultColumns(1, tmp_path / "new")
+    columns.add_class([ROUT, MATCH])
+    columns.add_pairs(np.array([1, 2]), np.array([2, 3]), np.zeros(2, dtype=np.int32))
+    assert columns.set_apart(groups) is None
+    assert {row["relation"] for row in told(columns)} == {"docs", "rout", "match"}
+
+
+def test_pairs_that_are_partly_in_files_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.templates.results._MOST_WAITING", 1)
+    columns = ResultColumns(1, tmp_path / "new")
+    columns.add_class([MATCH])
+    for _ in range(2):
+        columns.add_pairs(np.array([1]), np.array([2]), np.zeros(1, dtype=np.int32))
+        columns.spill()
+    assert columns.set_apart([7, 8]) is None and columns.counts["match"] == 2
+
+
+def test_what_is_told_of_documents_one_by_one_stays(tmp_path: Path) -> None:
+    columns = ResultColumns(1, tmp_path / "new")
+    for _ in range(2):
+        columns.add_class([MATCH])
+    columns.add_pairs(np.array([1, 4]), np.array([2, 5]), np.array([0, 1], dtype=np.int32))
+    columns.add_documents((1, 2, 3), 0)
+    found = columns.set_apart([7, 8])
+    assert found is not None and [(docs.tolist(), of.tolist()) for docs, of in found.docs] == [([[4, 5]], [1])]
+    assert {(row["relation"], row["class"]) for row in told(columns)} == {("docs", 0), ("match", 0)}
+    assert columns.counts["match"] == 2
