@@ -28,7 +28,7 @@ from xscl.catalog.tables import IS_LISTED, NEVER, PARTS, QUERIES
 from xscl.store.home import Home
 from xscl.store.join_state import files_of_kind
 
-__all__ = ["CONSISTENCY", "consistency_rows", "pending_bindings"]
+__all__ = ["CONSISTENCY", "consistency_rows", "kept_rows", "pending_bindings"]
 
 CONSISTENCY = ["query", "level", "blocking", "memory", "inserts", "retractions", "late_for", "waiting", "correctable"]
 """Columns of ``consistency_rows``."""

@@ -19,7 +19,8 @@ Modules in reading order:
 * ``orders``, ``unpaid``: orders and payments; baselines that look for orders nobody paid
 * ``absence``: orders that nobody pays, beside orders with their payments
 * ``aggregates``: windows of rows by three groupings, and thresholds that differ in a constant alone
-* ``consistency``: one question at each level of consistency, over more and more disorder
+* ``seen_orders``: orders and payments that a query has seen, and what it has to answer of them
+* ``consistency``: three questions at each level of consistency, over more and more disorder
 * ``patterns``: the kernels of NEXT and FOLD, for as many queries as differ in a constant
 * ``subscriptions``: the Filter workload of Cayuga: many subscriptions to three events in a row
 * ``copies``: a thousand copies of one pattern beside one, in a home
