@@ -98,6 +98,25 @@ def test_constants_that_are_filled_in() -> None:
     assert both.preparer.filled > 40 and both.refused > 10
 
 
+def test_constants_of_texts_with_steps_that_are_filled_in() -> None:
+    both = Both(FACTS)
+    texts = [
+        "S/a[./c > {0}][./b->x] NEXT {{y > {1} * x - 3, {4} min}} R->b[./n = {2}][./s->y] FILTER {{DUR <= {4} s}}",
+        "SELECT x, y FROM S/a[./c = {3}][./b->x] FILTER {{x > {1}}} FOLD {{x = y, WHILE y < {0}, {4} h}} R[./n->y]",
+        "S/a[./b->x] NEXT {{x = y, {4} d}} (R[./s = {3}][./n->y] NEXT {{z > y + {2}, {4} s}} S[./c->z]) PUBLISH p",
+        "S[./b->x] JOIN {{x = y, 2 h}} R[./n > {0}][./s->y] NEXT {{x = z}} S/c[./d = {3}][./e->z]"
+        " NOT FOLLOWED BY {{z = u AND v > {1}, {4} min}} R[./n->v][./s->u]",
+        "S[./b->x] NEXT {{y != {0}, {4} s..{4} min}} S[./c->y] FILTER {{DUR < {4} AND x > -{2}, MAXWINDOW {4} h}}",
+    ]
+    numbers, words = ["5", "3", "2.5", "007", "0", "1", "8000000001"], ["'x'", "'two words'", "'it''s'", "'5'", "''"]
+    durations = ["1", "2", "60", "90", "24", "0", "700001", "1.5", "1234567"]
+    for seed in range(30):
+        choose = Dice(seed)
+        for text in texts:
+            both.check(text.format(*(choose.one(*of) for of in (numbers, numbers, numbers, words, durations))))
+    assert both.preparer.filled > 40 and both.refused > 10
+
+
 def test_conditions_that_are_filled_in_are_those_of_the_text() -> None:
     preparer = Preparer(None, FACTS)
     template = "S/a[@k > {0}][@k < 9][./b->x] JOIN {{x = y, 1 h}} R->b[./n = {1}][./s->y]"

@@ -33,7 +33,7 @@
 * ``guards``: Conditions of a block on its whole document that compare with constants, lifted out of the pattern as a
   guard
 * ``normalize``: Value-join normal form of syntax trees (thesis 6.2)
-* ``outlines``: Texts that differ in constants of brackets alone
+* ``outlines``: Texts that differ in constants alone
 * ``parser``: A recursive-descent parser for XSCL: one method a rule of docs/reference/language.md, Statements
 * ``path_parser``: Paths, and the conditions in their brackets: one method a rule of docs/reference/language.md
 * ``published_columns``: Columns of the rows that a query publishes: the items of its SELECT, with the types of their
@@ -44,7 +44,8 @@
 * ``shown``: Queries by which answers are shown, where these are not the matches of blocks and joins
 * ``skeletons``: Skeletons of texts: all that is left of one without its constants
 * ``statements``: Statements of a text: found one by one, told apart by their tokens, parsed when they are asked for
-* ``step_outlines``: Texts with steps that differ in numbers of their conditions alone: the shape of one, with the
+* ``step_marks``: Numbers and windows in braces of steps that texts may differ in, and marks that stand for them
+* ``step_outlines``: Texts with steps that differ in numbers and windows alone: the shape of one, with the
   numbers of others
 * ``step_parser``: The braces of steps, NEXT, FOLD and FILTER: one method a rule of docs/reference/language.md
 * ``step_parts``: The queries whose matches NEXT, FOLD and FILTER are over, and the names that steps mention

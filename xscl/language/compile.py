@@ -18,7 +18,7 @@ from xscl.language.normalize import normalize
 from xscl.language.row_windows import refuse_rows
 from xscl.language.selection import prepare_select
 from xscl.language.step_outlines import said_of
-from xscl.language.step_parts import parts_of, selects_values
+from xscl.language.step_parts import members_of, parts_of, selects_values
 from xscl.language.steps import steps_of
 from xscl.language.windows import MAX_CASES
 from xscl.templates.guards import MOST_ALTERNATIVES
@@ -122,12 +122,9 @@ def _compiled_steps(
         CompiledPart(format_query(part), compile_query(part, text, namespaces=namespaces, channels=channels))
         for part in parts_of(query)
     )
-    members = ast.Query(query.source, None if selects_values(query) else query.select, span=query.span)
-    whole = compile_query(members, text, namespaces=namespaces, channels=channels)
+    whole = compile_query(members_of(query), text, namespaces=namespaces, channels=channels)
     group = replace(whole.group, absence=(*(part.compiled.group.key for part in parts), said_of(query)))
-    return replace(
-        whole, group=group, stepped=parts, is_made=selects_values(query), level=query.level or ast.STRONG, plans=()
-    )
+    return replace(whole, group=group, stepped=parts, is_made=selects_values(query), level=query.level or ast.STRONG)
 
 
 def _compiled_absence(
@@ -229,7 +226,7 @@ def at_level(compiled: CompiledQuery, level: ast.Level) -> CompiledQuery:
 def compile_filled(
     filled: FilledQuery, channels: Mapping[str, ChannelFacts], like: CompiledQuery, *, guarded: bool = False
 ) -> CompiledQuery:
-    """Compile a text that differs from another one in constants of brackets alone; refusals have no place.
+    """Compile a text that differs from another one in constants alone; refusals have no place.
 
     Args:
         filled: the normal form of the text.
@@ -237,6 +234,8 @@ def compile_filled(
         like: what the other text was compiled to.
         guarded: as of ``compile_query``.
     """
+    if like.stepped:
+        return _steps_filled(filled, channels, like)
     if like.absence is None:
         return _compile_filled(filled, channels, like, guarded=guarded)
     guarded = bool(like.absence.ends)
@@ -246,6 +245,19 @@ def compile_filled(
         for part, known in zip(filled.parts, like.absence.parts, strict=True)
     )
     return _with_absence(whole, replace(like.absence, wanted=wanted, forbidden=tuple(forbidden)), like.level)
+
+
+def _steps_filled(filled: FilledQuery, channels: Mapping[str, ChannelFacts], like: CompiledQuery) -> CompiledQuery:
+    """Compile a query with steps; without parts if it differs from the other one in numbers of its steps alone."""
+    whole, parts = like, like.stepped
+    if filled.parts:
+        whole = _compile_filled(filled, channels, like, guarded=False)
+        parts = tuple(
+            CompiledPart(part.text, _compile_filled(part, channels, known.compiled, guarded=False))
+            for part, known in zip(filled.parts, like.stepped, strict=True)
+        )
+    group = replace(whole.group, absence=(*(part.compiled.group.key for part in parts), filled.said))
+    return replace(whole, group=group, stepped=parts, is_made=like.is_made, level=like.level)
 
 
 def _compile_filled(

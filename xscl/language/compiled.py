@@ -22,7 +22,7 @@ Filled = tuple[Guard | None, tuple[WitnessSpec, ...]]
 
 @dataclass(frozen=True, slots=True)
 class CompiledPart:
-    """A query that a query about absence is made of."""
+    """A query that a query about absence, or with steps, is made of."""
 
     text: str
     compiled: CompiledQuery
@@ -57,6 +57,8 @@ class FilledQuery:
     text: str = ""
     """Text of a part."""
     parts: tuple[FilledQuery, ...] = ()
+    said: str = ""
+    """Text by which a query with steps is of a group (``said_of``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ A million standing queries are mostly the same few thousand questions asked by d
 is its tokens with brackets and atoms sorted, variables numbered and, where two blocks are joined by value, without
 windows; a text of a known form takes what was compiled for the first one and puts in its own names and windows.  Forms
 are read off the tokens alone, so anything unusual is simply compiled.  A text that differs from one before in constants
-in brackets is parsed, and takes from that one what no guard has a part in.
+is filled in, or is parsed and takes from that one what no guard has a part in.
 
 The law, held by tests: what ``Preparer.prepare`` gives is what ``compile_query`` gives.
 """
@@ -27,7 +27,6 @@ from xscl.language.outlines import Outline, Outlines
 from xscl.language.parser import parse_query
 from xscl.language.query_rows import names_json
 from xscl.language.row_windows import rows_of
-from xscl.language.step_outlines import StepOutlines
 from xscl.language.text_notes import text_notes
 from xscl.language.tokens import Token, tokenize
 from xscl.language.windows import cases_of, settled_cases
@@ -87,19 +86,17 @@ class Preparer:
         """Compiles texts that begin with ``GUARDED``, without that."""
         self._forms: dict[FormKey, _Form] = {}
         self._outlines = Outlines()
-        """Texts that differ in constants of brackets alone."""
-        self._step_outlines: StepOutlines[Prepared] = StepOutlines(self.namespaces)
-        """Texts with steps that differ in numbers of their conditions alone."""
+        """Texts that differ in constants alone."""
         self._texts: dict[str, Prepared] = {}
         self._kept = 0
         """Number of queries that were compiled since the memory was emptied."""
 
     def known(self, text: str) -> Prepared | None:
-        """Return the compiled query of a text that was prepared before, or differs from such a text in constants in
-        brackets or in numbers of steps alone; None: it is to be prepared.
+        """Return the compiled query of a text that was prepared before, or differs from such a text in constants alone;
+        None: it is to be prepared.
         """
         found = self._texts.get(text)
-        if found is None and (found := self._filled(text) or self._with_steps(text)) is not None:
+        if found is None and (found := self._filled(text)) is not None:
             self._remember_text(text, found)
         return found
 
@@ -149,9 +146,7 @@ class Preparer:
         if known is not None:
             return self._compiled(*parse(), like=known[0].first)
         prepared = self._compiled(*parse())
-        self._outlines.add(text, tokens, Outline(prepared.compiled, prepared.names))
-        if prepared.compiled.stepped:
-            self._step_outlines.add(text, tokens, prepared)
+        self._outlines.add(text, tokens, Outline(prepared.compiled, prepared.names, prepared.publish))
         return prepared
 
     def _filled(self, text: str) -> Prepared | None:
@@ -159,8 +154,8 @@ class Preparer:
         found = self._outlines.find(text)
         if found is None:
             return None
-        known, constants = found
-        filled = known.filled(text, constants, self.namespaces, self.channels)
+        known, constants, printed = found
+        filled = known.filled(text, constants, printed, self.namespaces, self.channels)
         if filled is None:
             return None
         try:
@@ -170,17 +165,7 @@ class Preparer:
         self._kept += 1
         if compiled.notes != known.first.notes:
             compiled = replace(compiled, notes=known.first.notes)
-        return Prepared(compiled, known.names)
-
-    def _with_steps(self, text: str) -> Prepared | None:
-        """Compile a text with steps without parsing it; None: that does not do."""
-        found = self._step_outlines.find(text)
-        if found is None:
-            return None
-        first, steps = found
-        self._kept += 1
-        group = replace(first.compiled.group, absence=(*first.compiled.group.absence[:-1], steps.said))
-        return replace(first, compiled=replace(first.compiled, group=group))
+        return Prepared(compiled, known.names, known.publish)
 
     def _remember_text(self, text: str, prepared: Prepared) -> None:
         self._forget()
@@ -240,7 +225,6 @@ class Preparer:
         if self._kept > _MOST_COMPILED:
             self._forms.clear()
             self._outlines.clear()
-            self._step_outlines.clear()
             self._kept = 0
             self._texts.clear()
         elif len(self._texts) >= _MOST_TEXTS:

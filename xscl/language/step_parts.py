@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from xscl.language import ast
 from xscl.language.terms import bound, path_of
 
-__all__ = ["parts_of", "selects_values"]
+__all__ = ["members_of", "parts_of", "selects_values"]
 
 
 def parts_of(query: ast.Query) -> tuple[ast.Query, ...]:
@@ -24,6 +24,11 @@ def parts_of(query: ast.Query) -> tuple[ast.Query, ...]:
         select = tuple(ast.SelectItem(ast.VarPath(name)) for name in names) or None
         found.append(ast.Query(source, select, span=query.span))
     return tuple(found)
+
+
+def members_of(query: ast.Query) -> ast.Query:
+    """Return the query of the members of answers, without steps."""
+    return ast.Query(query.source, None if selects_values(query) else query.select, span=query.span)
 
 
 def selects_values(query: ast.Query) -> bool:

@@ -2,45 +2,82 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from xscl.language import step_outlines
+from xscl.language.forms import Preparer
+from xscl.language.outlines import Outline, Outlines
 from xscl.language.step_outlines import StepOutlines
 from xscl.language.tokens import tokenize
 
-TEXT = "S[./a = {}][./v->x] NEXT {{y > {} * x, {} s}} T[./v->y]"
+TEXT = "S[./a = {}][./v->x] NEXT {{y > {} * x, {} min}} T[./v->y] FILTER {{DUR <= {} s}}"
 
 
-def add(outlines: StepOutlines[str], text: str) -> None:
-    outlines.add(text, tokenize(text)[:-1], text)
+def add(outlines: StepOutlines, text: str) -> None:
+    outlines.add(text, tokenize(text)[:-1])
 
 
 @pytest.mark.parametrize(
     ("other", "is_found"),
     [
-        (("1", "3", "5"), True),
-        (("2", "3", "5"), False),  # a constant in brackets
-        (("1", "3", "6"), False),  # a window
-        (("1", "1", "5"), False),  # 1 * x is x
-        (("1", "03", "5"), False),  # a number that is not as it is printed
+        (("1", "3", "5", "60"), True),
+        (("2", "3", "5", "60"), True),  # a constant in brackets
+        (("1", "3", "6", "60"), True),  # a window
+        (("1", "3", "5", "61"), False),  # the length of a match
+        (("1", "1", "5", "60"), False),  # 1 * x is x
+        (("1", "03", "5", "60"), False),  # a number that is not as it is printed
+        (("1", "3", "0", "60"), False),  # no event times satisfy this window
+        (("1", "3", "5.0", "60"), False),
     ],
 )
-def test_what_belongs_to_an_outline(other: tuple[str, str, str], is_found: bool) -> None:
-    outlines = StepOutlines[str]({})
-    first = TEXT.format("1", "2", "5")
-    add(outlines, first)
+def test_what_belongs_to_an_outline_of_shapes(other: tuple[str, str, str, str], is_found: bool) -> None:
+    outlines = StepOutlines({})
+    add(outlines, TEXT.format("1", "2", "5", "60"))
     found = outlines.find(TEXT.format(*other))
     assert (found is not None) is is_found
     if found is not None:
-        assert found[0] == first
-        assert 3 in found[1].numbers and 2 not in found[1].numbers
-        assert "3 * x" in found[1].said
+        assert 3 in found[1] and 2 not in found[1]
+        assert Fraction(60_000_000 * int(other[2])) in found[1]
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (("2", "3", "6", "61"), ("./a = 2", "3 * x, 6 min", "DUR <= 61 s")),
+        (("2", "3", "120", "60"), ("./a = 2", "3 * x, 2 h", "DUR <= 1 min")),
+        (("1", "1", "5", "60"), None),
+        (("1", "3", "05", "60"), None),
+        (("1", "3", "1234567", "60"), None),
+    ],
+)
+def test_what_is_told_of_a_group_is_filled_in(other: tuple[str, ...], told: tuple[str, ...] | None) -> None:
+    first, text = TEXT.format("1", "2", "5", "90"), TEXT.format(*other)
+    prepared = Preparer().prepare_text(first)
+    outlines = Outlines()
+    outlines.add(first, tokenize(first)[:-1], Outline(prepared.compiled, prepared.names))
+    found = outlines.find(text)
+    assert (found is not None) is (told is not None)
+    if found is not None and told is not None:
+        outline, constants, printed = found
+        filled = outline.filled(text, constants, printed, {}, {})
+        assert filled is not None and all(each in filled.said for each in told)
+        assert len(filled.parts) == 2 and "./a = 2" in filled.parts[0].text
+
+
+def test_a_sign_belongs_to_the_outline() -> None:
+    preparer = Preparer()
+    texts = [f"S[./v->x] NEXT {{y > -{number}, {number} s}} T[./v->y]" for number in (2, 3, 4)]
+    said = [preparer.prepare_text(text).compiled.group.absence[-1] for text in texts]
+    assert ["y > -3" in each for each in said] == [False, True, False]
+    assert "4 s" in said[2]
 
 
 def test_so_many_outlines_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(step_outlines, "_MOST", 3)
-    outlines = StepOutlines[str]({})
-    for window in range(1, 5):
-        add(outlines, TEXT.format("1", "2", window))
-    found = [outlines.find(TEXT.format("1", "7", window)) is not None for window in range(1, 5)]
+    outlines = StepOutlines({})
+    for length in range(2, 6):
+        add(outlines, TEXT.format("1", "2", "5", length))
+    found = [outlines.find(TEXT.format("1", "7", "5", length)) is not None for length in range(2, 6)]
     assert found == [False, False, False, True]
