@@ -20,7 +20,7 @@ from xscl.answers.match_times import Times
 from xscl.base.durations import format_duration
 from xscl.base.sealed import check_file
 from xscl.batches.answered import Runs
-from xscl.batches.step_files import DONE, TOLD, read_steps
+from xscl.batches.step_files import CUT, DONE, TOLD, read_steps
 from xscl.catalog.channels import read_channels
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.steps import has_steps, read_stepped
@@ -100,7 +100,7 @@ def kept_rows(home: Home, connection: Connection) -> tuple[Counter[int], Counter
         for name, table in tables.items():
             groups = np.array([gid for gid, _ in kept.members[name]], dtype=np.int64)
             for bits, node in zip(*(table.column(each).to_pylist() for each in ("members", "node")), strict=True):
-                if node == DONE:
+                if node in (DONE, CUT):
                     continue
                 mine = np.unpackbits(np.frombuffer(bits, dtype=np.uint8), count=len(groups)).astype(np.bool_)
                 (correctable if node == TOLD else waiting).update(np.unique(groups[mine]).tolist())

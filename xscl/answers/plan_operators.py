@@ -14,10 +14,11 @@ from functools import lru_cache
 from xscl.base.durations import format_duration
 from xscl.language import ast
 from xscl.language.aggregates import definition_of
+from xscl.language.compile import at_level
 from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import is_sub_query
 from xscl.language.format import format_level, format_negation, format_operand, format_operator, format_query
-from xscl.language.parser import parse_query
+from xscl.language.parser import parse_level, parse_query
 from xscl.language.step_outlines import known_shape
 from xscl.language.step_parts import parts_of
 from xscl.language.step_shapes import slots_in, step_id
@@ -41,6 +42,8 @@ class Queried:
     name: str
     text: str
     namespaces: Mapping[str, str]
+    level: str | None
+    """Level of consistency that it is kept with; None: it has none."""
 
 
 _Compile = Callable[[str, Mapping[str, str]], CompiledQuery]
@@ -104,8 +107,11 @@ class _Reader:
 
     def answers(self) -> Source:
         """Return where the answers of the query come from."""
-        text = self.query.text
-        return self.source(parse_query(text), text, self.compile(text, self.query.namespaces))
+        text, level = self.query.text, self.query.level
+        compiled = self.compile(text, self.query.namespaces)
+        if level is not None:
+            compiled = at_level(compiled, parse_level(level))
+        return self.source(parse_query(text), text, compiled)
 
     def source(self, tree: ast.Query, text: str, compiled: CompiledQuery) -> Source:
         """Return where the matches of a query come from."""

@@ -206,13 +206,17 @@ def plan_of(connection: Connection, queries: Sequence[QueryInfo], rules: Sequenc
 
     def sub_query(name: str) -> Queried | None:
         row = connection.execute(sa.select(QUERIES).where(QUERIES.c.qid == name, IS_LISTED)).mappings().first()
-        return None if row is None else Queried(name, row.text, read_stored(QUERIES.c.namespaces, row.namespaces))
+        if row is None:
+            return None
+        return Queried(name, row.text, read_stored(QUERIES.c.namespaces, row.namespaces), row.level)
 
     groups: dict[int, list[Operator]] = {}
     operators: list[Operator] = []
     for info in queries:
         if info.gid not in groups:
-            groups[info.gid] = operators_of(Queried(info.name, info.text, info.namespaces), compiled, sub_query)
+            groups[info.gid] = operators_of(
+                Queried(info.name, info.text, info.namespaces, info.level), compiled, sub_query
+            )
         operators += (replace(each, query=info.name) for each in groups[info.gid])
     publish = {info.name: info.publish for info in queries if info.publish is not None}
     return QueryPlan(planned(operators, rules, labels), len(operators), len(queries), publish)

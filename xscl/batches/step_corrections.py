@@ -30,7 +30,7 @@ from xscl.language.facts import ANSWERS
 from xscl.store.results import NO_DOC, files_with, stored_matches
 from xscl.templates.columns import Bools, Int64s, numbered_rows
 
-__all__ = ["came_since", "corrected", "made_before", "moved_ahead", "told_once"]
+__all__ = ["came_since", "corrected", "having_docs", "made_before", "moved_ahead", "told_once"]
 
 _Answer = tuple[tuple[int, ...], tuple[int, ...]]
 """Documents and nodes of a match."""
@@ -94,11 +94,21 @@ def corrected(teller: Teller, one: Decided) -> list[Retraction]:
     return list(_retracted(teller.batch, one, before, readers, lost))
 
 
-def moved_ahead(tree: Tree, frontiers: Sequence[Frontier]) -> Rows:
-    """Return the rows that a tree would decide if times were settled so far; its state stays as it is."""
+def moved_ahead(tree: Tree, frontiers: Sequence[Frontier]) -> tuple[Rows, Rows]:
+    """Return the rows that a tree would decide if times were settled so far, and lefts whose runs it would cut off.
+
+    Its state stays as it is.
+    """
     state = {name: rows.take(np.arange(len(rows))) for name, rows in tree.state.items()}
     copy = Tree(tree.layout, tree.root, frontiers, state, tree.sharing, items=tree.items)
-    return copy.move([Rows.empty(tree.layout)] * len(frontiers))
+    nothing = Rows.empty(tree.layout)
+    return copy.move([nothing] * len(frontiers)), joined_rows([nothing, *copy.too_long])
+
+
+def having_docs(rows: Rows, others: Rows) -> Bools:
+    """Tell which rows have the documents of one of some others."""
+    code = numbered_rows([*np.concatenate([rows.docs, others.docs]).T])[1]
+    return np.isin(code[: len(rows)], code[len(rows) :])
 
 
 def told_once(one: Decided, done: Rows) -> Iterator[Decided]:
@@ -106,8 +116,7 @@ def told_once(one: Decided, done: Rows) -> Iterator[Decided]:
     if not len(done):
         yield one
         return
-    code = numbered_rows([*np.concatenate([one.rows.docs, done.docs]).T])[1]
-    again = np.isin(code[: len(one.rows)], code[len(one.rows) :])
+    again = having_docs(one.rows, done)
     yield replace(one, rows=one.rows.take(~again))
     if again.any():
         yield replace(one, rows=joined_rows([one.rows.take(again), done]), told=done)

@@ -21,13 +21,26 @@ from xscl.store.state_files import StateFile, facts_of_file
 from xscl.templates.columns import Int64s
 from xscl.templates.member_sets import MemberSets
 
-__all__ = ["DONE", "STEP_SCHEMA", "TOLD", "KeptRows", "KeptSteps", "Member", "read_steps", "state_of", "write_steps"]
+__all__ = [
+    "CUT",
+    "DONE",
+    "STEP_SCHEMA",
+    "TOLD",
+    "KeptRows",
+    "KeptSteps",
+    "Member",
+    "read_steps",
+    "state_of",
+    "write_steps",
+]
 
 _FACTS = b"xscl"
 TOLD = "told"
 """Name in a state of the rows that hold and are not final."""
 DONE = "done"
 """Name in a state of the rows that are final, and whose answers other rows may give again (``Tree.repeated``)."""
+CUT = "cut"
+"""Name in a state of the lefts whose runs were cut off on the way to rows that are not final."""
 Member = tuple[int, int]
 """Queries that share a step: a group, and the place after which its queries see events."""
 STEP_SCHEMA = pa.schema(

@@ -26,8 +26,8 @@ from xscl.batches.function_failures import failed, failed_value, own_terms
 from xscl.batches.refusals import Rejection
 from xscl.batches.settled import settled_times
 from xscl.batches.step_answers import Decided, Teller
-from xscl.batches.step_corrections import came_since, corrected, moved_ahead, told_once
-from xscl.batches.step_files import DONE, TOLD, KeptRows, KeptSteps, Member, read_steps, state_of, write_steps
+from xscl.batches.step_corrections import came_since, corrected, having_docs, moved_ahead, told_once
+from xscl.batches.step_files import CUT, DONE, TOLD, KeptRows, KeptSteps, Member, read_steps, state_of, write_steps
 from xscl.batches.step_meeting import TooMany
 from xscl.batches.step_memory import SharedStep
 from xscl.batches.step_parts import PartMatches, PartMembers
@@ -253,14 +253,15 @@ class Steps:
             new = [rows.take(rows.place < look.end) for rows in new]
         known = self._kept.members.get(step.name, ())
         state = state_of(layout, self._tables.get(step.name), known, members, sharing.sets)
-        told, done = (state.pop(name, Rows.empty(layout)) for name in (TOLD, DONE))
+        nothing = Rows.empty(layout)
+        told, done, cut = (state.pop(name, nothing) for name in (TOLD, DONE, CUT))
         if start is not None:
-            done = Rows.empty(layout)  # all are decided again
+            done = nothing  # all are decided again
             state, new = before(state, start), [rows.take(rows.start >= start) for rows in new]
         tree = Tree(layout, together.root, look.settled, state, sharing, items=self._items)
         try:
             final = tree.move(new) if start is None else joined_rows([*moved_again(tree, new)])
-            ahead = moved_ahead(tree, look.ahead) if look.ahead else Rows.empty(layout)
+            ahead, short = moved_ahead(tree, look.ahead) if look.ahead else (nothing, nothing)
         except TooMany:
             half = len(members) // 2
             for some in (members[:half], members[half:]):
@@ -268,10 +269,12 @@ class Steps:
             return
         self.changed |= bool(len(final))
         if look.end == NEVER:
-            kept = {**tree.state, TOLD: ahead, DONE: tree.repeated(joined_rows([done, final]))}
+            repeated = tree.repeated(joined_rows([done, final]))
+            kept = {**tree.state, TOLD: ahead, DONE: repeated, CUT: short}
             kept = {name: rows for name, rows in kept.items() if len(rows)}
             self._new.rows[step.name].append(KeptRows(members, sharing.sets, kept))
-            self._refuse(layout, tree.too_long, members)
+            short = joined_rows([*tree.too_long, short])
+            self._refuse(short.take(~having_docs(short, cut)), members)
             for term in own_terms(terms_of(step.definition.root)):
                 self._refuse_values(layout, term, new[term.part], members)
         final, ahead, told, done = (of_members(rows, layout, step.definition) for rows in (final, ahead, told, done))
@@ -310,9 +313,8 @@ class Steps:
         events = events_of(self.batch.home, docs, ["docid", "channel", "id", "ts"], self.batch.made)
         return {row["docid"]: [row] for row in events.to_pylist()}
 
-    def _refuse(self, layout: Layout, too_long: Sequence[Rows], members: Sequence[Member]) -> None:
-        """Tell which runs were cut off."""
-        rows = joined_rows(too_long) if too_long else Rows.empty(layout)
+    def _refuse(self, rows: Rows, members: Sequence[Member]) -> None:
+        """Tell of lefts whose runs were cut off."""
         publisher = self.batch.publisher
         if not len(rows) or publisher is None:
             return

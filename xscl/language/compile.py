@@ -124,7 +124,8 @@ def _compiled_steps(
     )
     whole = compile_query(members_of(query), text, namespaces=namespaces, channels=channels)
     group = replace(whole.group, absence=(*(part.compiled.group.key for part in parts), said_of(query)))
-    return replace(whole, group=group, stepped=parts, is_made=selects_values(query), level=query.level or ast.STRONG)
+    compiled = replace(whole, group=group, stepped=parts, is_made=selects_values(query), level=None)
+    return compiled if query.level is None else at_level(compiled, query.level)
 
 
 def _compiled_absence(
@@ -216,11 +217,14 @@ def _compiled_retracting(
 
 
 def at_level(compiled: CompiledQuery, level: ast.Level) -> CompiledQuery:
-    """Return a query about absence of a level; groups of different levels are different ones."""
-    if compiled.absence is None or not compiled.absence.ends or compiled.level is not None:
+    """Return a query about absence, or with steps, of a level; groups of different levels are different ones."""
+    if not compiled.waits or compiled.level is not None:
         return compiled
-    group = replace(compiled.group, absence=(*compiled.group.absence, format_level(level)))
-    return replace(compiled, group=group, level=level)
+    own = (*compiled.group.absence, format_level(level))
+    if compiled.stepped:
+        # What is said last is the text, which has no line for final answers.
+        own = own[:-1] if level == ast.STRONG else (*own[:-2], f"{own[-2]}\nCONSISTENCY {own[-1]}")
+    return replace(compiled, group=replace(compiled.group, absence=own), level=level)
 
 
 def compile_filled(
@@ -257,7 +261,8 @@ def _steps_filled(filled: FilledQuery, channels: Mapping[str, ChannelFacts], lik
             for part, known in zip(filled.parts, like.stepped, strict=True)
         )
     group = replace(whole.group, absence=(*(part.compiled.group.key for part in parts), filled.said))
-    return replace(whole, group=group, stepped=parts, is_made=like.is_made, level=like.level)
+    compiled = replace(whole, group=group, stepped=parts, is_made=like.is_made, level=None)
+    return compiled if like.level is None else at_level(compiled, like.level)
 
 
 def _compile_filled(

@@ -107,6 +107,11 @@ class CompiledQuery:
         return len(self.normal.blocks) == 1 and bool(self.group.guards)
 
     @property
+    def waits(self) -> bool:
+        """Return whether its answers wait for settled times, so that it has a level."""
+        return bool(self.stepped) or (self.absence is not None and bool(self.absence.ends))
+
+    @property
     def follows_removals(self) -> bool:
         """Return whether what is removed takes its matches back."""
         return self.absence is not None and self.absence.retracts

@@ -33,9 +33,8 @@ Shaped = tuple[StepsDefinition, tuple[Fraction, ...]]
 
 
 def said_of(query: ast.Query) -> str:
-    """Return the text by which queries with steps, or windows, are of one group."""
-    level = None if query.level == ast.STRONG else query.level
-    return format_query(replace(query, publish=None, level=level))
+    """Return the text by which queries with steps, or windows, are of one group if their levels are one."""
+    return format_query(replace(query, publish=None, level=None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -306,7 +306,7 @@ class Registrations:
             self._publishing.check(statement, name, prepared.compiled.read, target, columns)
         if name is None:
             name = self.loading.free_name()
-        if prepared.compiled.absence is not None:
+        if prepared.compiled.waits:
             prepared = replace(prepared, compiled=at_level(prepared.compiled, self.channels.level(prepared.compiled)))
         if prepared.compiled.level is not None and not resumes:
             with at_part(statement, lambda created: (created.query.level or ast.STRONG).span):

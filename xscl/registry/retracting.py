@@ -83,5 +83,6 @@ def keeps_retracted(channel: str, publisher: str) -> CatalogError:
         "XSCL_KEEPS_RETRACTED",
         f"query {publisher} publishes to {channel} and may take its matches back, and this query would keep what it "
         "made of them",
-        hint=f"ON CHANGE RETRACT, or have {publisher} publish final answers (CONSISTENCY STRONG)",
+        hint=f"ON CHANGE RETRACT, or have {publisher} publish final answers: CONSISTENCY STRONG, or a lateness of its "
+        "channels before it is registered",
     )

@@ -132,12 +132,15 @@ class SubQueries:
         names: dict[str, str] = {}
         for block in _sub_queries(query):
             if block.channel not in names:
-                names[block.channel] = self._name(block, statement, namespaces)
+                final = _is_to_be_final(block.query, query)
+                levelled = replace(block, query=replace(block.query, level=ast.STRONG)) if final else block
+                names[block.channel] = self._name(levelled, statement, namespaces)
         return _renamed(query, names)
 
     def _name(self, block: ast.SubQuery, statement: RawStatement, namespaces: str) -> str:
         """Return the name of a sub-query that is there for the statement's place, a new one if there is none."""
-        begin = f"{SUB_QUERIES}{digest_text(block.channel, namespaces)[:_DIGITS]}."
+        said = format_query(block.query)
+        begin = f"{SUB_QUERIES}{digest_text(said, namespaces)[:_DIGITS]}."
         if (known := self._known.get(begin) or self._own.get(begin)) is not None:
             return known
         apart = self._is_apart(block, statement, namespaces)
@@ -256,6 +259,11 @@ def _may_have_some(tokens: Sequence[Token]) -> bool:
             return True
         before = token
     return tokens[-1].kind == "constructor"  # the rest is not among them
+
+
+def _is_to_be_final(query: ast.Query, reader: ast.Query) -> bool:
+    """Tell whether a query in parentheses has to give final answers: its reader keeps what it makes of them."""
+    return query.level is None and not reader.retracts and (query.steps is not None or bool(query.negations))
 
 
 def _sub_queries(query: ast.Query) -> Iterator[ast.SubQuery]:

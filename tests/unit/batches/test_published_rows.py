@@ -86,9 +86,13 @@ def test_a_join_of_documents_and_rows(home: Engine) -> None:
 
 
 def test_spanning_and_points(home: Engine) -> None:
-    home.register("SELECT x FROM A[./k->x] NEXT {x = y} B[./k->y] PUBLISH long SPANNING AS ROWS", name="one")
-    home.register("SELECT x FROM A[./k->x] NEXT {x = y} B[./k->y] PUBLISH points AS ROWS", name="two")
-    home.register("A[./k->x] NEXT {x = y} B[./k->y] PUBLISH whole SPANNING", name="three")
+    home.register(
+        "SELECT x FROM A[./k->x] NEXT {x = y} B[./k->y] PUBLISH long SPANNING AS ROWS CONSISTENCY STRONG", name="one"
+    )
+    home.register(
+        "SELECT x FROM A[./k->x] NEXT {x = y} B[./k->y] PUBLISH points AS ROWS CONSISTENCY STRONG", name="two"
+    )
+    home.register("A[./k->x] NEXT {x = y} B[./k->y] PUBLISH whole SPANNING CONSISTENCY STRONG", name="three")
     for name in ("long", "points", "whole"):
         home.register(f"{name} FILTER {{DUR = 8 s}}", name=f"spans_{name}")
     events: list[Doc] = [doc("A", 4, 2, k=1), doc("B", 10, k=1)]

@@ -14,7 +14,9 @@ from xscl.answers.explain_text import explanation_text
 from xscl.answers.step_templates import step_rows
 from xscl.base.errors import CatalogError
 from xscl.base.failpoints import crash_at, hooked
+from xscl.registry.channels import set_channel
 from xscl.store.join_state import files_of_kind
+from xscl.templates import fold_rounds
 from xscl.upkeep.health import examine_home
 
 NEXT = "a->x[./k->k] NEXT {k = l} b->y[./k->l]"
@@ -163,6 +165,36 @@ def test_who_keeps_matches_reads_no_such_documents(engine: xscl.Engine) -> None:
     engine.register("others->x NEXT a->y", name="reads")
     with pytest.raises(CatalogError, match="query reads would keep"):
         engine.register(f"{NEXT} PUBLISH others CONSISTENCY MIDDLE", name="more")
+
+
+def test_runs_that_are_cut_off_before_they_are_final_are_told_once(
+    engine: xscl.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold_rounds, "MOST_ROUNDS", 3)
+    engine.register("a FOLD {} a CONSISTENCY MIDDLE", name="q")
+    rejected = []
+    for ts in (1, 2, 3, 4, 5, 6, 40):
+        engine.ingest([event("a", ts)])
+        rejected += [each.id for report in engine.run_once() for each in report.rejected]
+    assert rejected == ["a1", "a2", "a3", "a4"]
+
+
+def test_a_query_that_names_no_level_waits_where_times_are_settled(engine: xscl.Engine) -> None:
+    engine.add_channel("c")
+    runs = "c[./v->p] FOLD {WHILE q > last(q, p), LONGEST} c[./v->q]"
+    texts = {"waits": NEXT, "next": "c->x NEXT c->y", "runs": runs, "both": "a->x NEXT c->y", "read": "P->x NEXT a->y"}
+    engine.register(f"{NEXT} PUBLISH P", name="publishes")
+    for name, text in texts.items():
+        engine.register(text, name=name)
+    levels = {info.name: info.level for info in engine.queries()}
+    assert [levels[name] for name in texts] == ["STRONG", "MIDDLE", "MIDDLE", "MIDDLE", "STRONG"]
+    take(engine, event("c", 1), event("c", 9))
+    assert held(engine, "next") == ["c1 c9"]
+    take(engine, event("c", 5))
+    assert held(engine, "next") == ["c1 c5", "c5 c9"]
+    set_channel(engine.home.catalog, "c", lateness="1 s")
+    engine.register("c->x NEXT c->y", name="late")
+    assert {info.name: info.level for info in engine.queries()} == {**levels, "late": "STRONG"}
 
 
 def test_limits(engine: xscl.Engine) -> None:

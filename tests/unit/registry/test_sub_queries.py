@@ -11,6 +11,7 @@ import xscl
 from xscl.answers.explain import explain
 from xscl.base.errors import CatalogError, QueryError
 from xscl.catalog.queries import read_queries
+from xscl.catalog.tables import QUERIES
 from xscl.engine import Engine
 from xscl.language.format import format_query
 from xscl.language.parser import parse_query
@@ -123,6 +124,18 @@ def test_sub_queries_span_their_members(engine: Engine) -> None:
     engine.run_once()
     values = {name: sorted(match.values["x"] for match in engine.matches(name)) for name in texts}
     assert values == {"right": ["49", "50"], "left": ["50"], "crossed": []}
+
+
+@pytest.mark.parametrize("inside", ["NEXT {k = l}", "NOT FOLLOWED BY {k = l, 5 s}"])
+def test_what_a_reader_keeps_is_final(engine: Engine, inside: str) -> None:
+    """Nothing settles A and B, so the same text has other answers for who takes matches back."""
+    inner = f"(SELECT k FROM A[./k->k] {inside} B[./k->l])[./k->n]"
+    engine.register(f"{inner} JOIN {{n = m, 5 s}} A[./k->m]", name="keeps")
+    engine.register(f"{inner} JOIN {{n = m, 5 s}} A[./k->m] ON CHANGE RETRACT", name="corrects")
+    engine.register(f"{inner.replace(' B[./k->l]', ' B[./k->l] CONSISTENCY MIDDLE')} ON CHANGE RETRACT", name="says")
+    queries = engine.home.catalog.rows(QUERIES)
+    levels = [row["level"] for row in queries if row["qid"].startswith("xscl.sub.")]
+    assert sorted(levels) == ["MIDDLE", "MIDDLE", "STRONG"]
 
 
 BAD = [
