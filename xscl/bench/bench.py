@@ -174,6 +174,8 @@ class Bench(Generic[S, D]):
     """Layout of the table: ``by_case``, ``by_variant``, ``by_step``, ``side_by_side``."""
     axes: Axes
     """Plot of the table.  Its title, and ``notes``, are formatted with the sizes as ``s``."""
+    beside: tuple[Axes, ...] = ()
+    """Other plots of the table, which are drawn beside it."""
     figures: Callable[[S, Sequence[Result[D]]], Row] = last_figures
     notes: tuple[str, ...] = ()
     spark: bool = True
@@ -204,7 +206,7 @@ def run_bench(bench: Bench[S, D], options: Options, say: Callable[[str], None]) 
         settings={**_settings(asdict(sizes)), **{name: getattr(options, name) for name in bench.settings}},
         figures=rounded_row(figures),
         table=tuple(table),
-        plot=bench.axes.plot(bench.axes.title.format(s=sizes), table),
+        plots=tuple(each.plot(each.title.format(s=sizes), table) for each in (bench.axes, *bench.beside)),
         notes=tuple(note.format(s=sizes) for note in bench.notes),
         spark=bench.spark,
     )

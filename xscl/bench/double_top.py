@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from xscl.base.values import digest_text
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_variant, size
-from xscl.bench.plot import Axes
+from xscl.bench.plot import Axes, times_line
 from xscl.bench.report import Row
 from xscl.bench.sharing import Work, answered
 
@@ -194,6 +194,10 @@ BENCH = Bench(
         lines={"": "us_per_event"},
         by="mode",
         log_y=True,
+        told=lambda lines: {
+            **times_line("thesis: neighbours and resubscription, at most", "FOLD", 2)(lines),
+            **times_line("thesis: self-joins", "FOLD", 4)(lines),
+        },
     ),
     notes=(
         "The first third of the prices, which plans, is not counted for the engine, nor is the intake.",

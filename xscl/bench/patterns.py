@@ -268,5 +268,33 @@ BENCH = Bench(
         over="rows",
         lines={"lanes": "lane_us", "FOLD": "fold_us", "NEXT": "next_us"},
     ),
+    beside=(
+        Axes(
+            "Filter workload, three events in a row",
+            x="subscriptions",
+            y="events a second",
+            over="queries",
+            lines={"index and lanes": "events_per_s"},
+            chosen=lambda rows: [row for row in rows if row.get("slowdown_of_loops") is None],
+            told=lambda _: {"thesis: well above": ((400_000, 1_000),)},
+            log_x=True,
+            log_y=True,
+        ),
+        Axes(
+            "Filter workload without parts",
+            x="subscriptions",
+            y="times as long as with all parts",
+            over="queries",
+            lines={
+                "without the index": "slowdown_without_index",
+                "without lanes": "slowdown_without_lanes",
+                "without both": "slowdown_without_both",
+                "a loop for each": "slowdown_of_loops",
+            },
+            told=lambda _: {"thesis: two orders of magnitude or more": ((10_000, 100), (40_000, 100))},
+            log_x=True,
+            log_y=True,
+        ),
+    ),
     spark=False,
 )

@@ -36,7 +36,8 @@ class Report:
     """Figures by the names of docs/reference/benchmarks.md; times in the unit that the name ends in."""
     table: tuple[Row, ...]
     """Rows of equal columns."""
-    plot: Plot
+    plots: tuple[Plot, ...]
+    """Plots that are drawn side by side."""
     notes: tuple[str, ...] = ()
     """Notes for readers of the figures: samples, extrapolation."""
     spark: bool = True
@@ -95,7 +96,7 @@ def write_report(report: Report, folder: Path) -> list[Path]:
         path = folder / f"{report.bench}.{suffix}"
         path.write_text(text, encoding="utf-8")
         written.append(path)
-    return written + draw(report.plot, folder / report.bench)
+    return written + draw(report.plots, folder / report.bench)
 
 
 def _csv(report: Report) -> str:

@@ -233,6 +233,7 @@ BENCH = Bench(
         lines={"": "events_per_s"},
         by="line",
         log_y=True,
+        told=lambda _: {"thesis: iteration, more than": ((40_000, 100),)},
     ),
     notes=(
         "The first third of the items, which plans, is not counted for the engine, nor is the intake.",

@@ -7,7 +7,7 @@ case have the same answers.  Rows of a first part are processed before the proce
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from xscl.base.values import digest_text
 from xscl.bench.apart import watched
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_variant, size
 from xscl.bench.engines import register, run
-from xscl.bench.plot import Axes
+from xscl.bench.plot import Axes, Lines, of_value, times_line
 from xscl.bench.report import Row
 from xscl.engine import Engine, connect
 from xscl.ingest.records import RowOptions, RowTable
@@ -264,6 +264,23 @@ def _axes(title: str, x: str, over: str | None = None) -> Axes:
     return Axes(title, x=x, y=y, over=over or x, lines={"": "us_per_event"}, by="mode", log_y=True)
 
 
+def _of_workloads(axes: Axes, *workloads: str) -> tuple[Axes, ...]:
+    """Return a plot of each workload."""
+    return tuple(replace(axes, title=f"{each}: {axes.title}", chosen=of_value("workload", each)) for each in workloads)
+
+
+def _most_queries(rows: Sequence[Row]) -> list[Row]:
+    most = max(row["queries"] for row in rows)
+    return sorted((row for row in rows if row["queries"] == most), key=lambda row: float(row["selectivity"]))
+
+
+def _stays(lines: Lines) -> Lines:
+    """Tell of a line that stays as it is with 20 % of the loads."""
+    ours = lines.get("all rules", ())
+    level = [cost for part, cost in ours if part == 0.2]
+    return {"thesis: channels, from 20 % on": tuple((part, level[0]) for part, _ in ours if level and part >= 0.2)}
+
+
 _WITHOUT = tuple(
     Variant(name, _under(rules), suffix)
     for name, rules, suffix in (("all rules", "all", ""), ("rules with s", "s", "_s"), ("no rules", "none", "_none"))
@@ -271,7 +288,7 @@ _WITHOUT = tuple(
 
 
 def _bench(
-    name: str, sizes: Sizes, prepare: Any, variants: tuple[Variant[Any, Any], ...], axes: Axes
+    name: str, sizes: Sizes, prepare: Any, variants: tuple[Variant[Any, Any], ...], plots: Sequence[Axes]
 ) -> Bench[Any, Any]:
     notes = ("The first third of the rows, which plans, is not counted, nor is the intake.",)
     return Bench(
@@ -281,7 +298,8 @@ def _bench(
         variants=variants,
         table=by_variant,
         figures=_ratios,
-        axes=axes,
+        axes=plots[0],
+        beside=tuple(plots[1:]),
         notes=notes,
         spark=False,
     )
@@ -289,7 +307,11 @@ def _bench(
 
 BENCHES: tuple[Bench[Any, Any], ...] = (
     _bench(
-        "w1-w2", _Patterns(), _patterns, _WITHOUT, _axes("Patterns over two streams, {s.items:,} events", "queries")
+        "w1-w2",
+        _Patterns(),
+        _patterns,
+        _WITHOUT,
+        _of_workloads(_axes("two streams, {s.items:,} events", "queries"), "W1", "W2", "μ"),
     ),
     _bench(
         "channels",
@@ -300,9 +322,21 @@ BENCHES: tuple[Bench[Any, Any], ...] = (
             Variant("tagged union", _streams("all", tagged=True), "_tagged"),
             Variant("one by one", _streams("none", tagged=True), "_one_by_one"),
         ),
-        _axes("{s.queries} patterns over streams of equal rows", "streams", "capacity"),
+        [
+            replace(each, told=times_line("thesis: channels, for NEXT", "one by one", 0.1))
+            for each in _of_workloads(_axes("{s.queries} queries over equal rows", "streams", "capacity"), "α", ";")
+        ],
     ),
     _bench(
-        "hybrid", _Hybrid(), _hybrid, _WITHOUT, _axes("Smoothed loads that rise, {s.processes} processes", "queries")
+        "hybrid",
+        _Hybrid(),
+        _hybrid,
+        _WITHOUT,
+        [
+            replace(
+                _axes("Half of the loads of {s.processes} processes", "queries"), chosen=of_value("selectivity", 0.5)
+            ),
+            replace(_axes("The most queries", "part of the loads", "selectivity"), chosen=_most_queries, told=_stays),
+        ],
     ),
 )

@@ -29,7 +29,7 @@ from xscl.bench.bench import (
     side_by_side,
     size,
 )
-from xscl.bench.plot import Axes
+from xscl.bench.plot import Axes, of_value, times_line
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,19 @@ def test_a_bench() -> None:
     assert [row["queries"] for row in report.table] == [1, 10]
     assert report.table[-1] == report.figures
     assert report.settings == {"queries": "1, 10", "batch": 2, "seed": 5}
-    assert report.plot.lines == {"slow": ((1, 0.1429), (10, 1.429))}
-    assert (report.plot.title, report.notes) == ("2 a batch", ("2 documents",))
+    assert report.plots[0].lines == {"slow": ((1, 0.1429), (10, 1.429))}
+    assert (report.plots[0].title, report.notes) == ("2 a batch", ("2 documents",))
     assert said == ["1 queries: slow", "1 queries: fast", "10 queries: slow", "10 queries: fast"]
+
+
+def test_plots_beside_the_first() -> None:
+    """One has some rows alone, and a line that others tell of."""
+    told = times_line("elsewhere", "slow", 3)
+    other = replace(AXES, title="{s.batch} again", chosen=of_value("queries", 10), told=told)
+    first, second = run_bench(replace(BENCH, beside=(other,)), Options(batch=2), print).plots
+    assert first.lines == {"slow": ((1, 0.1429), (10, 1.429))} and not first.told
+    assert second.lines == {"slow": ((10, 1.429),)} and second.title == "2 again"
+    assert second.told == {"elsewhere": ((10, pytest.approx(4.287)),)}
 
 
 def test_tables() -> None:

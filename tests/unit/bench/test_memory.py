@@ -53,4 +53,4 @@ def test_figures() -> None:
     report = run_bench(replace(BENCH, sizes=SIZES), Options(seed=1), lambda text: None)
     assert [row["state"] for row in report.table] == [200, 600]
     assert report.figures["growth_of_state_rows"] > 2
-    assert [len(points) for points in report.plot.lines.values()] == [2, 2]
+    assert [len(points) for points in report.plots[0].lines.values()] == [2, 2]

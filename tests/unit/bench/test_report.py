@@ -6,6 +6,7 @@ import csv
 import getpass
 import json
 import platform
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ REPORT = Report(
     settings={"seed": 1, "workload": "rss"},
     figures={"queries_per_s": 1234567.0, "ratio": 0.12345, "digest_equal": True, "growth": None},
     table=({"queries": 10, "seconds": 0.25, "kind": "a|b"}, {"queries": 10_000, "seconds": 2.5, "kind": "c"}),
-    plot=Plot("sizes", "queries", "seconds", {"one": ((10, 0.25), (10_000, 2.5))}, log_x=True, log_y=True),
+    plots=(Plot("sizes", "queries", "seconds", {"one": ((10, 0.25), (10_000, 2.5))}, log_x=True, log_y=True),),
     notes=("Nothing is extrapolated.",),
     spark=False,
 )
@@ -35,7 +36,7 @@ def test_files(tmp_path: Path) -> None:
     record = json.loads(written[2].read_text())
     assert record["figures"] == dict(REPORT.figures)
     assert record["settings"] == {"seed": 1, "workload": "rss"}
-    assert record["plot"]["lines"] == {"one": [[10, 0.25], [10_000, 2.5]]}
+    assert record["plots"][0]["lines"] == {"one": [[10, 0.25], [10_000, 2.5]]}
 
 
 def test_markdown(tmp_path: Path) -> None:
@@ -61,6 +62,15 @@ def test_plots(tmp_path: Path) -> None:
     assert "<svg" in first
     write_report(REPORT, tmp_path)
     assert svg.read_text() == first
+
+
+def test_plots_side_by_side_with_lines_that_others_tell_of(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="plots need matplotlib (pip install 'xscl[bench]')")
+    (one,) = REPORT.plots
+    other = replace(one, title="other", told={"somewhere else": ((10, 0.5), (10_000, 5.0))})
+    *_, svg = write_report(replace(REPORT, plots=(one, other)), tmp_path)
+    text = svg.read_text()
+    assert all(f"<!-- {name} -->" in text for name in ("sizes", "other", "somewhere else"))
 
 
 def test_without_matplotlib_the_rest_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_figures() -> None:
         *(("feed items", count) for count in (10, 1000, 1200)),
         *(("distinct", count) for count in (1000, 1200)),
     ]
-    assert {len(points) for points in report.plot.lines.values()} == {3, 2}
+    assert {len(points) for points in report.plots[0].lines.values()} == {3, 2}
     assert report.settings["item_batch"] == 5
     assert said
 

@@ -89,4 +89,4 @@ def test_two_levels(monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Non
             # Both are rounded, to four digits.
             assert row[f"speedup_over_{name}"] == pytest.approx(row[f"{name}_s"] / row["engine_s"], rel=0.01)
     assert {key for key in report.figures if key.startswith("batch_")} >= {"batch_engine_s", "batch_results_digest"}
-    assert len(report.plot.lines) == 10
+    assert len(report.plots[0].lines) == 10
