@@ -1,7 +1,8 @@
-"""``xscl bench aggregates``: windows of rows by three groupings, and thresholds that differ in a constant alone.
+"""``xscl bench aggregates``: windows by three groupings, thresholds that differ in a constant, long windows.
 
 The engine and DuckDB take the same rows, turn about, so both meet the same load of the machine.  DuckDB makes all
-windows anew after each batch, once for all queries that differ in the threshold.
+windows anew after each batch, from partial aggregates of each minute, once for all queries that differ in the
+threshold.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import sqlalchemy as sa
 
 from xscl.base.values import digest_text
 from xscl.bench.apart import watched
@@ -24,6 +26,7 @@ from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, 
 from xscl.bench.engines import open_engine, register, run
 from xscl.bench.plot import Axes
 from xscl.bench.report import Row
+from xscl.catalog.tables import STATE_FILES
 from xscl.engine import Engine
 from xscl.ingest.records import RowOptions, RowTable
 
@@ -32,7 +35,7 @@ __all__ = ["BENCH", "Asked", "Readings", "asked_again", "told"]
 _EVERY_S, _GAP_US, _LATENESS_S = 60, 10_000, 10
 _GROUPINGS = (("k",), ("l",), ("k", "l"))
 _FUNCTIONS = ("count()", "sum(v)", "max(v)")
-_MINUTES = (1, 2, 5)
+_MINUTES, _LONG_MINUTES = (1, 2, 5), (10, 20, 60)
 _TABLE = "readings"
 _TOLD = 6
 """Queries that have answers."""
@@ -58,6 +61,7 @@ class Asked:
 
 _THREE = tuple(Asked(*each) for each in product(_GROUPINGS, _FUNCTIONS, _MINUTES))
 _ONE = (Asked(("k",), "sum(v)", 1),)
+_LONG = tuple(Asked(("k",), *each) for each in product(_FUNCTIONS, _LONG_MINUTES))
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,10 @@ class Readings:
     asked: tuple[Asked, ...]
     queries: int
     seed: int
+    batch: int = 0
+    """Rows of a batch."""
+    counted: int = 1
+    """The first batch that counts."""
 
     @cached_property
     def table(self) -> pa.Table:
@@ -97,19 +105,22 @@ def told(rows: pa.Table, asked: Asked) -> _Int64s:
     """Return the value of each group of each window that has a row."""
     names = ["ts", "v", *asked.grouping]
     ts, values, *groups = (rows.column(name).to_numpy() for name in names)
-    # A row is in the windows that begin in its minute, and in the minutes before.
-    minute = np.concatenate([ts // (_EVERY_S * 1_000_000) - back for back in range(asked.minutes)])
-    keys = [minute + asked.minutes, *(np.tile(each, asked.minutes) for each in groups)]
+    if asked.function == "count()":
+        values = np.ones(len(values), dtype=np.int64)
+    together = np.maximum if asked.function == "max(v)" else np.add
+    (minute, *groups), values = _grouped([ts // (_EVERY_S * 1_000_000), *groups], values, together)
+    # What is in a minute is in the windows that begin in it, and in the minutes before.
+    begin = np.concatenate([minute - back for back in range(asked.minutes)])
+    keys = [begin, *(np.tile(each, asked.minutes) for each in groups)]
+    return _grouped(keys, np.tile(values, asked.minutes), together)[1]
+
+
+def _grouped(keys: Sequence[_Int64s], values: _Int64s, together: np.ufunc) -> tuple[_Int64s, _Int64s]:
+    """Return the groups of equal keys, and the values of each put together."""
     order = np.lexsort(keys)
-    sorted_keys = np.stack(keys)[:, order]
-    begins = np.flatnonzero(np.append(True, (sorted_keys[:, 1:] != sorted_keys[:, :-1]).any(axis=0)))
-    several = np.tile(values, asked.minutes)[order]
-    match asked.function:
-        case "sum(v)":
-            return np.add.reduceat(several, begins)
-        case "max(v)":
-            return np.maximum.reduceat(several, begins)
-    return np.diff(np.append(begins, len(several)))
+    found = np.stack(keys)[:, order]
+    begins = np.flatnonzero(np.append(True, (found[:, 1:] != found[:, :-1]).any(axis=0)))
+    return found[:, begins], together.reduceat(values[order], begins)
 
 
 class AskedAgain:
@@ -138,9 +149,11 @@ class AskedAgain:
 
 def _statement(asked: Asked) -> str:
     names, minute = ", ".join(asked.grouping), f"ts // {_EVERY_S * 1_000_000}"
-    windows = f"select {names}, v, unnest(range({minute} - {asked.minutes - 1}, {minute} + 1)) as w from readings"
     made = asked.function.replace("count()", "count(*)")
-    return f"select {made} as n from ({windows}) group by {names}, w having n >= ?"
+    parts = f"select {names}, {minute} as m, {made} as part from {_TABLE} group by {names}, m"
+    windows = f"select {names}, part, unnest(range(m - {asked.minutes - 1}, m + 1)) as w from ({parts})"
+    together = "max" if asked.function == "max(v)" else "sum"
+    return f"select {together}(part) as n from ({windows}) group by {names}, w having n >= ?"
 
 
 def asked_again(asked: Sequence[tuple[Asked, int]]) -> AskedAgain | None:
@@ -157,19 +170,28 @@ class _Sizes(Sizes):
     constant_items: int = size(1_000_000, 20_000)
     """Rows of the queries that differ in a constant."""
     batch: int = size(100_000, 5_000)
+    long_items: int = size(480_000, 20_000)
+    """Rows of long windows."""
+    long_batch: int = size(6_000, 1_000)
+    """Rows of their batches."""
 
 
 def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[Readings]]:
     sizes = lab.sizes
     for count in sizes.queries:
-        yield Case(f"{count:,} queries", Readings(sizes.items, _THREE, count, lab.seed), {"queries": count, "alike": 0})
+        readings = Readings(sizes.items, _THREE, count, lab.seed, sizes.batch)
+        yield Case(f"{count:,} queries", readings, {"queries": count, "kind": "groupings"})
     for count in sizes.constants:
-        rows = min(sizes.items, sizes.constant_items)
-        yield Case(f"{count:,} constants", Readings(rows, _ONE, count, lab.seed), {"queries": count, "alike": 1})
+        readings = Readings(min(sizes.items, sizes.constant_items), _ONE, count, lab.seed, sizes.batch)
+        yield Case(f"{count:,} constants", readings, {"queries": count, "kind": "constants"})
+    rows = min(sizes.items, sizes.long_items)
+    half = max(1, rows // sizes.long_batch // 2)
+    readings = Readings(rows, _LONG, len(_LONG), lab.seed, sizes.long_batch, half)
+    yield Case("long windows", readings, {"queries": len(_LONG), "kind": "long"})
 
 
 def _measure(lab: Lab[_Sizes], case: Case[Readings]) -> Outcome:
-    readings, batch = case.data, lab.sizes.batch
+    readings, batch = case.data, case.data.batch
     duckdb = asked_again(readings.thresholds)
     spent: dict[str, list[float]] = {"engine": [], "duckdb": []}
     with open_engine(lab.new_folder() / "home", lab.spark) as engine:
@@ -188,20 +210,24 @@ def _measure(lab: Lab[_Sizes], case: Case[Readings]) -> Outcome:
                 with watched() as watch:
                     duckdb.take(part)
                 spent["duckdb"].append(watch.cpu_s)
+        kept = _kept_bytes(engine)
         with watched() as watch:
             engine.end_input()
             run(engine)
         found = _found(engine)
-    expected = readings.expected()
-    behind = readings.rows - batch
+    expected, counted = readings.expected(), readings.counted
+    behind = readings.rows - counted * batch
     figures: dict[str, float] = {
-        "us_per_row": 1e6 * (sum(spent["engine"][1:]) + watch.cpu_s) / behind,
+        "us_per_row": 1e6 * (sum(spent["engine"][counted:]) + watch.cpu_s) / behind,
+        "ms_per_batch": 1e3 * float(np.median(spent["engine"][counted:])),
+        "kept_bytes": kept,
         "answers": sum(found.values()),
         "register_s": register_s,
     }
     agrees = found == expected
     if duckdb is not None:
-        figures["us_per_row_duckdb"] = 1e6 * sum(spent["duckdb"][1:]) / behind
+        figures["us_per_row_duckdb"] = 1e6 * sum(spent["duckdb"][counted:]) / behind
+        figures["ms_per_batch_duckdb"] = 1e3 * float(np.median(spent["duckdb"][counted:]))
         agrees &= duckdb.answers == sum(expected.values())
     return Outcome(figures, digest=digest_text(*map(repr, sorted(found.items()))), agrees=agrees)
 
@@ -212,6 +238,13 @@ def _take(engine: Engine, part: pa.Table, number: int) -> None:
     assert report.taken == len(part) and not report.late, report
 
 
+def _kept_bytes(engine: Engine) -> int:
+    """Return the size of the file with what windows keep."""
+    statement = sa.select(STATE_FILES.c.bytes).where(STATE_FILES.c.kind == "windows")
+    with engine.home.catalog.read() as connection:
+        return sum(connection.scalars(statement))
+
+
 def _found(engine: Engine) -> dict[str, int]:
     """Return how many answers queries have."""
     counts: Counter[str] = Counter(engine.sql("SELECT qid FROM matches").toArrow().column("qid").to_pylist())
@@ -219,16 +252,23 @@ def _found(engine: Engine) -> dict[str, int]:
 
 
 def _figures(_: _Sizes, results: Sequence[Result[Any]]) -> Row:
-    """Take the costs of the most queries, and divide those of more constants by those of fewer."""
-    several = [each.figures for each in results if not each.figures["alike"]]
-    alike = [each.figures for each in results if each.figures["alike"]]
+    """Take the costs of the most queries and of long windows, and divide those of more constants by those of fewer."""
+    several, alike, (long,) = (
+        [each.figures for each in results if each.figures["kind"] == kind]
+        for kind in ("groupings", "constants", "long")
+    )
     figures = {f"us_per_row_at_{each['queries']}": each["us_per_row"] for each in several}
     figures |= {name: several[-1][name] for name in ("us_per_row_duckdb", "answers") if name in several[-1]}
-    figures |= {f"us_per_row_with_{each['queries']}_constants": each["us_per_row"] for each in alike}
+    for each in alike:
+        of = {"": "us_per_row", "_duckdb": "us_per_row_duckdb"}
+        figures |= {
+            f"us_per_row{of_whom}_with_{each['queries']}_constants": each.get(name) for of_whom, name in of.items()
+        }
     for each in alike[1:]:
         growth = each["us_per_row"] / alike[0]["us_per_row"]
         figures[f"ratio_{each['queries']}_to_{alike[0]['queries']}_constants"] = growth
-    return figures
+    figures |= {f"long_{name}": long.get(name) for name in ("ms_per_batch", "ms_per_batch_duckdb", "kept_bytes")}
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 BENCH = Bench(
@@ -243,11 +283,14 @@ BENCH = Bench(
         x="queries",
         y="microseconds of processor time a row",
         over="queries",
-        lines={"driver": "us_per_row"},
+        lines={"xscl": "us_per_row", "DuckDB": "us_per_row_duckdb"},
+        by="kind",
+        chosen=lambda rows: [row for row in rows if row["kind"] != "long"],
         log_x=True,
+        log_y=True,
     ),
     notes=(
-        "The first batch, which plans, is not counted, nor is the intake of rows.",
+        "The first batch, which plans, and the intake are not counted; of long windows the first half is not.",
         "DuckDB makes the windows of all queries that differ in the threshold by one statement.",
     ),
 )
