@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +114,8 @@ def draw(plots: Sequence[Plot], stem: Path) -> list[Path]:
 def _draw_in(axes: Any, plot: Plot) -> None:
     for name, points in plot.lines.items():
         axes.plot([x for x, _ in points], [y for _, y in points], marker="o", markersize=4, label=name)
-    for name, points in plot.told.items():
-        axes.plot([x for x, _ in points], [y for _, y in points], "k--", marker="x", alpha=0.6, label=name)
+    for (name, points), style in zip(plot.told.items(), cycle(("--", ":")), strict=False):
+        axes.plot([x for x, _ in points], [y for _, y in points], f"kx{style}", alpha=0.6, label=name)
     axes.set(title=plot.title, xlabel=plot.x, ylabel=plot.y)
     if plot.log_x:
         axes.set_xscale("log")

@@ -305,6 +305,10 @@ def _bench(
     )
 
 
+_AVERAGES, _NEXTS = _of_workloads(_axes("{s.queries} queries over equal rows", "streams", "capacity"), "α", ";")
+_CHANNELS = (_AVERAGES, replace(_NEXTS, told=times_line("thesis: channels", "one by one", 0.1)))
+
+
 BENCHES: tuple[Bench[Any, Any], ...] = (
     _bench(
         "w1-w2",
@@ -322,10 +326,7 @@ BENCHES: tuple[Bench[Any, Any], ...] = (
             Variant("tagged union", _streams("all", tagged=True), "_tagged"),
             Variant("one by one", _streams("none", tagged=True), "_one_by_one"),
         ),
-        [
-            replace(each, told=times_line("thesis: channels, for NEXT", "one by one", 0.1))
-            for each in _of_workloads(_axes("{s.queries} queries over equal rows", "streams", "capacity"), "α", ";")
-        ],
+        _CHANNELS,
     ),
     _bench(
         "hybrid",
@@ -336,7 +337,11 @@ BENCHES: tuple[Bench[Any, Any], ...] = (
             replace(
                 _axes("Half of the loads of {s.processes} processes", "queries"), chosen=of_value("selectivity", 0.5)
             ),
-            replace(_axes("The most queries", "part of the loads", "selectivity"), chosen=_most_queries, told=_stays),
+            replace(
+                _axes("The most queries, by part of the loads", "part of the loads", "selectivity"),
+                chosen=_most_queries,
+                told=_stays,
+            ),
         ],
     ),
 )
