@@ -151,11 +151,11 @@ def _groups() -> sa.Select[Any]:
 
 def groups_of_windows_alone(connection: Connection) -> list[int]:
     """Return the groups that nothing but windows is over, and that no query is in, dropped ones included."""
-    others = PARTS.alias()
-    of_others = sa.or_(others.c.ends != OF_WINDOWS, others.c.ends.is_(None))
-    mine = (
-        IS_OF_WINDOWS,
-        ~sa.exists().where(QUERIES.c.gid == PARTS.c.part),
-        ~sa.exists().where(others.c.part == PARTS.c.part, of_others),
+    # Each is looked at once: a hundred thousand windows may be over one.
+    mine = sa.select(PARTS.c.part).where(IS_OF_WINDOWS).distinct().subquery()
+    of_others = sa.or_(PARTS.c.ends != OF_WINDOWS, PARTS.c.ends.is_(None))
+    alone = (
+        ~sa.exists().where(QUERIES.c.gid == mine.c.part),
+        ~sa.exists().where(PARTS.c.part == mine.c.part, of_others),
     )
-    return sorted(set(connection.scalars(sa.select(PARTS.c.part).where(*mine))))
+    return sorted(connection.scalars(sa.select(mine.c.part).where(*alone)))

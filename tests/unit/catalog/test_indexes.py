@@ -11,7 +11,8 @@ from catalog_plans import DELIBERATE, SMALL, add_rows, bad_plans, executed, sqli
 from sqlalchemy.engine import Connection
 
 from xscl.batches.ranges import next_stop, waiting_queries
-from xscl.catalog.tables import METADATA, in_parts
+from xscl.catalog.tables import METADATA, OF_STEPS, OF_WINDOWS, PARTS, in_parts
+from xscl.catalog.windows import groups_of_windows_alone
 from xscl.engine import Engine
 from xscl.planning.subscribers import Subscribers
 from xscl.registry.publish_graph import Publications, is_published
@@ -90,3 +91,25 @@ def test_no_statement_reads_a_whole_table_that_grows(tmp_path: Path) -> None:
     assert len(statements) > 150
     assert names > SMALL
     assert used == set(DELIBERATE)
+
+
+@pytest.mark.parametrize("others", [[], [None], [OF_STEPS]])
+def test_each_part_that_windows_share_is_looked_at_once(others: list[str | None]) -> None:
+    """Other queries may be over it, too."""
+    database = sa.create_engine("sqlite://")
+    many, looked = 3_000, 0
+
+    def look() -> None:
+        nonlocal looked
+        looked += 1_000
+
+    rows = [{"gid": 10 + number, "number": 0, "part": 1, "ends": OF_WINDOWS} for number in range(many)]
+    rows += [{"gid": 9_000 + number, "number": 0, "part": 1, "ends": ends} for number, ends in enumerate(others)]
+    with database.connect() as connection:
+        METADATA.create_all(connection)
+        connection.execute(sa.insert(PARTS), rows)
+        raw = connection.connection.driver_connection
+        assert raw is not None
+        raw.set_progress_handler(look, 1_000)
+        assert groups_of_windows_alone(connection) == ([] if others else [1])
+    assert 0 < looked < 50 * many
