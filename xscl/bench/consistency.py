@@ -17,7 +17,7 @@ from xscl.bench.absence import take_part
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_step, size
 from xscl.bench.engines import register
 from xscl.bench.orders import LATENESS_S, SCHEMAS, Trade
-from xscl.bench.plot import Axes
+from xscl.bench.plot import Axes, of_value
 from xscl.bench.report import Row
 from xscl.bench.seen_orders import QUESTIONS, Answers, Question, Seen
 from xscl.engine import Engine, connect
@@ -148,11 +148,9 @@ def _look(engine: Engine, found: Sequence[_Measured], clocks: dict[str, int], *,
 
 def _row(one: _Measured, true: set[tuple[int, ...]], late_for: int) -> Row:
     """Return the figures of a query."""
-    exact = LEVELS[one.level][1] == LATENESS_S
     return {
         "question": one.question.name,
         "level": one.level,
-        "line": one.level if exact else f"{one.question.name}, {one.level}",
         "quality": len(one.net & true) / len(one.net | true) if one.net | true else 1.0,
         "inserts": one.inserts,
         "retractions": one.retractions,
@@ -186,6 +184,19 @@ def _figures(_: _Sizes, results: Sequence[Result[Trade]]) -> Row:
     return figures
 
 
+_PLOTS = tuple(
+    Axes(
+        f"{question.name}, {{s.items:,}} orders",
+        x="part of the events that come out of order",
+        y="quality: right answers of all that are right or told",
+        over="disorder",
+        lines={"": "quality"},
+        by="level",
+        chosen=of_value("question", question.name),
+    )
+    for question in QUESTIONS
+)
+
 BENCH = Bench(
     name="consistency",
     sizes=_Sizes(),
@@ -193,14 +204,8 @@ BENCH = Bench(
     variants=(Variant("driver", _measure),),
     table=by_step,
     figures=_figures,
-    axes=Axes(
-        "Levels of consistency, {s.items:,} orders",
-        x="part of the events that come out of order",
-        y="quality: right answers of all that are right or told",
-        over="disorder",
-        lines={"": "quality"},
-        by="line",
-    ),
+    axes=_PLOTS[0],
+    beside=_PLOTS[1:],
     notes=(
         "An answer is blocked by the seconds that the clock was beyond it before the batch that told it, if all of "
         "which it is made was there before.",
