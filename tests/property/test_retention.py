@@ -65,7 +65,7 @@ def queries(choose: Dice, *, others: int = 20) -> dict[str, CompiledQuery]:
 @pytest.mark.parametrize("whole", [False, True], ids=["units", "whole"])
 def test_purging_loses_no_match(whole: bool, tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(7, 7 + examples(14)) if whole else range(examples(14)):
+    for seed in range(7, 7 + examples(19)) if whole else range(examples(19)):
         choose = Dice(seed)
         asked = queries(choose)
         terms = settings(choose)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["checked_dataset", "codes", "data_files", "int64s", "joined", "list_parts", "read_columns", "rows_where"]
 
+_SMALL = 100_000
+"""Rows that one thread reads sooner than several that it must wait for."""
 Span = Callable[[int, int], bool]
 """Whether a row group whose values lie between these two, both included, is wanted."""
 
@@ -63,7 +65,9 @@ def read_columns(
             number for number in range(meta.num_row_groups) if wanted is None or _may_have(meta, number, key, wanted)
         ]
         there = set(opened.schema_arrow.names)
-        table = opened.read_row_groups(groups, columns=[name for name in columns if name in there])
+        table = opened.read_row_groups(
+            groups, columns=[name for name in columns if name in there], use_threads=meta.num_rows > _SMALL
+        )
     arrays = [
         table.column(field.name).cast(field.type)
         if field.name in there

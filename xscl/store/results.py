@@ -45,6 +45,8 @@ NO_DOC = -1
 _ID_LENGTH = 32
 _REMEMBERED = 10_000
 """Classes of one folder whose meanings, and names whose digests, are kept."""
+_SMALL = 20_000
+"""Bytes of a file whose rows are read once, and kept as long as what reads it."""
 _ALL_BATCHES = (0, 1 << 38)
 _MEMBERS = ("d1", "d2", "docs.list.element")
 """Columns of files with numbers of documents."""
@@ -175,6 +177,8 @@ class Results:
     ) -> None:
         """``apart`` are results of these batches that no file has."""
         self._files, self._apart = list(files), apart
+        self._held: dict[str | Path, pa.Table] = {}
+        """Rows of small files, which are read once."""
         self._first, self._last = origin_of(first, 0), origin_of(last + 1, 0) - 1
 
     def combinations(self, meanings: Meanings | None = None) -> Combinations:
@@ -248,7 +252,7 @@ class Results:
         names = "relation", "docs", "groups"
         found = []
         for file in self._written:
-            table = read_columns(file, RESULT_SCHEMA, names)
+            table = self._table(file, names)
             numbers, values = codes(table.column("relation"))
             if "refused" in values:
                 found.append(rows_where(table, numbers == values.index("refused")).drop_columns(["relation"]))
@@ -264,7 +268,7 @@ class Results:
         names = ["relation", "origin", "class", *columns]
         found = []
         for file in self._written:
-            table = read_columns(file, RESULT_SCHEMA, names, "origin", self._may_have)
+            table = self._table(file, names, "origin")
             numbers, values = codes(table.column("relation"))
             if relation not in values:
                 continue
@@ -274,6 +278,15 @@ class Results:
         schema = pa.schema([RESULT_SCHEMA.field(name) for name in names[1:]])
         found += [of_relation(each.meant, relation).select(schema.names) for each in self._apart]
         return joined(found, schema)
+
+    def _table(self, file: str | Path, names: Sequence[str], key: str | None = None) -> pa.Table:
+        """Return columns of a file's rows; with a ``key``, large files may leave out rows of other batches."""
+        if file in self._held:
+            return self._held[file].select(names)
+        if Path(file).stat().st_size > _SMALL:
+            return read_columns(file, RESULT_SCHEMA, names, key, self._may_have if key else None)
+        self._held[file] = read_columns(file, RESULT_SCHEMA, RESULT_SCHEMA.names)
+        return self._held[file].select(names)
 
     @property
     def _written(self) -> list[str | Path]:
