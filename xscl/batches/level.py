@@ -223,8 +223,9 @@ class BatchWork:
             finder.meet(new, others, out, own=True)
             counted.pairs = out.counts["pairs"]
         step("batch.joined")
-        if out.counts["link"]:
-            self._written(self.links.add(f"{self.tag}-{level.name}", out))
+        if out.counts["link"] and (links := self.links.add(f"{self.tag}-{level.name}", out)) is not None:
+            self.written.append(("link", links))
+            step("batch.links")
         apart = out.set_apart(self.alone) if self.alone else None
         if apart is not None:
             self.apart.append(apart)
@@ -370,7 +371,7 @@ class BatchWork:
             asked=asked,
             level=level,
             floors=self.state.floors,
-            reach=self._reach,
+            reach=self.plan.reach,
             counts_bindings=self.bindings.is_on,
         )
 
@@ -383,22 +384,11 @@ class BatchWork:
         state = [file.path for file in self.state.files if file.kind == "witness" and file.held]
         return state, [path for kind, path in self.written if kind == "witness"]
 
-    @property
-    def _reach(self) -> int:
-        """Greatest distance in time of two documents that some edge joins."""
-        edges = self.plan.program.edges.values()
-        return max((max(-edge.lo, edge.hi, 0) for edge in edges if edge.key.kind != "ONE"), default=0)
-
     # -- both ----------------------------------------------------------------------------------------------------
 
     def _count(self, counts: Counter[str], refused: Sequence[Mapping[str, Any]]) -> None:
         self.counts += counts
         self.refused += refused_at_matching(refused, self.plan.asking)
-
-    def _written(self, links: str | None) -> None:
-        if links is not None:
-            self.written.append(("link", links))
-            step("batch.links")
 
     def _origin(self, level: Level) -> int:
         """Give out an origin for classes."""

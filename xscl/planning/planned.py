@@ -55,6 +55,12 @@ class Plan:
         return self.program.ordinals.places
 
     @property
+    def reach(self) -> int:
+        """Return the greatest distance in time of two documents that some edge joins."""
+        edges = self.program.edges.values()
+        return max((max(-edge.lo, edge.hi, 0) for edge in edges if edge.key.kind != "ONE"), default=0)
+
+    @property
     def specs_path(self) -> Path:
         """Write the specs that walks of documents answer, and walks of rows where columns do not."""
         return self._files.walked.written(self._files.folder)
