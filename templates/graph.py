@@ -63,6 +63,8 @@ def solved(join: ValueJoin) -> Solved:
     numbers are short.
     """
     left = Solved("l", join.op, join.f, join.add)
+    if join.f.denominator == 1 and join.add.denominator == 1:
+        return left  # nothing is shorter
     op = join.op if join.f < 0 else MIRRORED[join.op]
     right = Solved("r", op, 1 / join.f, -join.add / join.f)
     return min(left, right, key=lambda form: max(_clumsiness(form.f), _clumsiness(form.add)))

@@ -25,6 +25,7 @@
   slots take
 * ``private``: Folders and files that nobody but the user can read
 * ``progress``: Progress of long work: whoever does the work tells, and whoever wants to know listens
+* ``replacing``: Records that differ from others in a few of many fields
 * ``safe_xml``: Parsing XML from strangers
 * ``sealed``: Digests of files: a file that is not as it was written is found out by whoever reads it
 * ``settings``: Settings of how a home is worked on; no setting changes an answer

@@ -19,6 +19,7 @@
 * ``groups``: Groups of queries, instances, templates, variables and guards: the one module that writes their tables
 * ``home_channels``: Channels that tell of the home itself: their columns, and whether a query reads them
 * ``id_ranges``: Ids of rows that are kept as ranges
+* ``insertions``: Adding many rows at once, as tuples
 * ``intake_order``: The intake order: the one module that writes tables ``home``, ``flushes`` and ``heartbeats``
 * ``kept_groups``: Compiled groups, kept in a file from process to process
 * ``late``: Late and rejected events: the one module that writes tables ``late`` and ``rejected``

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
-from sqlalchemy.engine.default import DefaultDialect
 
 from xscl.base.docids import PUBLISHED
+from xscl.catalog.insertions import insertion
 from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import EVENT_IDS, INTAKE_FILES, ROW_RANGES, in_parts
 
@@ -137,20 +137,8 @@ def add_event_ids(connection: Connection, rows: Sequence[IdRow]) -> None:
     """Add ids of events."""
     if rows:
         # In their order neighbours meet the same pages of an index.
-        connection.exec_driver_sql(_insertion(connection.dialect), sorted(rows))
-
-
-_insertions: dict[str, str] = {}
-"""Statements by the name of the dialect."""
-
-
-def _insertion(dialect: sa.Dialect) -> str:
-    """Write a statement that adds an ``IdRow``: dictionaries, as SQLAlchemy takes them, cost as much as the rest."""
-    if dialect.name not in _insertions:
-        style: Literal["qmark", "format"] = "qmark" if dialect.name == "sqlite" else "format"
-        positional = cast(type[DefaultDialect], type(dialect))(paramstyle=style)
-        _insertions[dialect.name] = str(EVENT_IDS.insert().compile(dialect=positional, column_keys=EventId._fields))
-    return _insertions[dialect.name]
+        statement, _ = insertion(connection.dialect, EVENT_IDS.insert(), EventId._fields)
+        connection.exec_driver_sql(statement, sorted(rows))
 
 
 def add_published_ids(connection: Connection, rows: Sequence[Row]) -> None:

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy import Column, Integer, MetaData, Table
 from sqlalchemy.engine import Connection
 
+from xscl.catalog.insertions import add_rows
 from xscl.catalog.parts import remove_parts
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_template
@@ -195,20 +196,17 @@ def add_template(connection: Connection, template: Template) -> None:
 
 def add_instances(connection: Connection, rows: Sequence[Row]) -> None:
     """Add rows of instances."""
-    if rows:
-        connection.execute(INSTANCES.insert(), rows)
+    add_rows(connection, INSTANCES.insert(), rows)
 
 
 def add_groups(connection: Connection, rows: Sequence[Row]) -> None:
     """Add rows of groups."""
-    if rows:
-        connection.execute(GROUPS.insert(), rows)
+    add_rows(connection, GROUPS.insert(), rows)
 
 
 def add_rt_rows(connection: Connection, template: Template, rows: Sequence[Row]) -> None:
     """Add rows of groups' cases to the table of their template."""
-    if rows:
-        connection.execute(stored_rt(template).insert(), rows)
+    add_rows(connection, stored_rt(template).insert(), rows)
 
 
 def add_variables(connection: Connection, rows: Sequence[Row]) -> None:
@@ -222,8 +220,7 @@ def add_guards(connection: Connection, rows: Sequence[Row]) -> None:
     there: set[str] = set()
     for part in in_parts([row["guard"] for row in rows]):
         there.update(connection.scalars(sa.select(GUARDS.c.guard).where(GUARDS.c.guard.in_(part))))
-    if new := [row for row in rows if row["guard"] not in there]:
-        connection.execute(GUARDS.insert(), new)
+    add_rows(connection, GUARDS.insert(), [row for row in rows if row["guard"] not in there])
 
 
 # -- removing --------------------------------------------------------------------------------------------------

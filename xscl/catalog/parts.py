@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.catalog.insertions import add_rows
 from xscl.catalog.prepared import prepared
 from xscl.catalog.records import RAW
 from xscl.catalog.stored_json import read_stored
@@ -42,8 +43,7 @@ __all__ = [
 
 def add_parts(connection: Connection, rows: Sequence[Mapping[str, object]]) -> None:
     """Add rows of parts of groups."""
-    if rows:
-        connection.execute(PARTS.insert(), rows)
+    add_rows(connection, PARTS.insert(), rows)
 
 
 class PartRow(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.catalog.insertions import add_rows
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.prepared import prepared
 from xscl.catalog.records import RAW, QueryInfo
@@ -229,7 +230,7 @@ def _feeding(*columns: sa.Column[Any]) -> sa.Select[Any]:
 
 def add_queries(connection: Connection, rows: Sequence[Mapping[str, object]]) -> None:
     """Add rows of new queries."""
-    connection.execute(QUERIES.insert(), rows)
+    add_rows(connection, QUERIES.insert(), rows)
 
 
 def tell_apart(connection: Connection, groups: Iterable[int]) -> None:

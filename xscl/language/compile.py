@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import prod
 
 from xscl.base.errors import UnsupportedFeatureError
+from xscl.base.replacing import replaced
 from xscl.language import ast
 from xscl.language.absence import AbsenceParts, absence_parts, require_memory
 from xscl.language.aggregates import definition_of, part_of, single_valued
@@ -124,7 +125,8 @@ def _compiled_steps(
     )
     whole = compile_query(members_of(query), text, namespaces=namespaces, channels=channels)
     group = replace(whole.group, absence=(*(part.compiled.group.key for part in parts), said_of(query)))
-    compiled = replace(whole, group=group, stepped=parts, is_made=selects_values(query), level=None)
+    read = whole.read.union(*(part.compiled.read for part in parts))
+    compiled = replace(whole, group=group, read=read, stepped=parts, is_made=selects_values(query), level=None)
     return compiled if query.level is None else at_level(compiled, query.level)
 
 
@@ -145,11 +147,18 @@ def _compiled_absence(
 
 def _with_absence(whole: CompiledQuery, absence: CompiledAbsence, level: ast.Level | None) -> CompiledQuery:
     """Return a query about absence, made of what is said of the members that are there, and of its parts."""
-    keys = tuple(part.compiled.group.key for part in absence.parts)
-    own = repr(absence.ends), str(absence.shown), *[_RETRACTS] * absence.retracts
-    group = replace(whole.group, absence=(*keys, *own) if absence.ends else (*keys, _RETRACTS))
-    compiled = replace(whole, group=group, absence=absence, level=None)
+    group = replaced(whole.group, absence=_said_of_absence(absence))
+    read = whole.read.union(*[part.compiled.read for part in absence.parts])
+    compiled = replaced(whole, group=group, read=read, absence=absence, level=None)
     return compiled if level is None else at_level(compiled, level)
+
+
+def _said_of_absence(absence: CompiledAbsence) -> tuple[str, ...]:
+    """Return what queries about absence are of one group by."""
+    keys = tuple([part.compiled.group.key for part in absence.parts])
+    if not absence.ends:
+        return (*keys, _RETRACTS)
+    return (*keys, repr(absence.ends), str(absence.shown), *[_RETRACTS] * absence.retracts)
 
 
 def _compiled_parts(
@@ -224,7 +233,7 @@ def at_level(compiled: CompiledQuery, level: ast.Level) -> CompiledQuery:
     if compiled.stepped:
         # What is said last is the text, which has no line for final answers.
         own = own[:-1] if level == ast.STRONG else (*own[:-2], f"{own[-2]}\nCONSISTENCY {own[-1]}")
-    return replace(compiled, group=replace(compiled.group, absence=own), level=level)
+    return replaced(compiled, group=replaced(compiled.group, absence=own), level=level)
 
 
 def compile_filled(
@@ -243,12 +252,12 @@ def compile_filled(
     if like.absence is None:
         return _compile_filled(filled, channels, like, guarded=guarded)
     guarded = bool(like.absence.ends)
-    whole = _compile_filled(filled, channels, like, guarded=guarded)
     wanted, *forbidden = (
         _part(part.text, _compile_filled(part, channels, known.compiled, guarded=guarded))
         for part, known in zip(filled.parts, like.absence.parts, strict=True)
     )
-    return _with_absence(whole, replace(like.absence, wanted=wanted, forbidden=tuple(forbidden)), like.level)
+    absence = replaced(like.absence, wanted=wanted, forbidden=tuple(forbidden))
+    return _compile_filled(filled, channels, like, guarded=guarded, absence=absence)
 
 
 def _steps_filled(filled: FilledQuery, channels: Mapping[str, ChannelFacts], like: CompiledQuery) -> CompiledQuery:
@@ -260,19 +269,29 @@ def _steps_filled(filled: FilledQuery, channels: Mapping[str, ChannelFacts], lik
             CompiledPart(part.text, _compile_filled(part, channels, known.compiled, guarded=False))
             for part, known in zip(filled.parts, like.stepped, strict=True)
         )
-    group = replace(whole.group, absence=(*(part.compiled.group.key for part in parts), filled.said))
-    compiled = replace(whole, group=group, stepped=parts, is_made=like.is_made, level=None)
+    group = replaced(whole.group, absence=(*(part.compiled.group.key for part in parts), filled.said))
+    compiled = replaced(whole, group=group, read=like.read, stepped=parts, is_made=like.is_made, level=None)
     return compiled if like.level is None else at_level(compiled, like.level)
 
 
 def _compile_filled(
-    filled: FilledQuery, channels: Mapping[str, ChannelFacts], like: CompiledQuery, *, guarded: bool
+    filled: FilledQuery,
+    channels: Mapping[str, ChannelFacts],
+    like: CompiledQuery,
+    *,
+    guarded: bool,
+    absence: CompiledAbsence | None = None,
 ) -> CompiledQuery:
     if (
         filled.guards is None
         or prod(len(guard.alternatives) for guard, _ in filled.guards if guard) > MOST_ALTERNATIVES
     ):
-        return compile_normal(filled.normal, channels, like, guarded=guarded)
+        made = compile_normal(filled.normal, channels, like, guarded=guarded)
+        return made if absence is None else _with_absence(made, absence, like.level)
     guards = tuple([guard for guard, _ in filled.guards])
     facts = tuple({spec: None for _, specs in filled.guards for spec in specs})
-    return replace(like, normal=filled.normal, group=replace(like.group, guards=guards), facts=facts)
+    said = like.group.absence
+    if absence is not None:
+        said = _said_of_absence(absence) + (() if like.level is None else (format_level(like.level),))
+    group = replaced(like.group, guards=guards, absence=said)
+    return replaced(like, normal=filled.normal, group=group, facts=facts, absence=absence)

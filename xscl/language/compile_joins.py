@@ -136,6 +136,7 @@ class _Compiler:
             specs=tuple(spec for _, spec in specs),
             facts=facts,
             channels=channels_,
+            read=frozenset((*channels_, *(block.channel for block in normal.blocks))),
             block_names=normal.block_names,
             definitions={name_of[block, node]: plans[block].definitions[node] for block, node in named},
             meta_names=tuple(name_of.get(meta[i]) for i in range(template.width)),

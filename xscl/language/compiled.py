@@ -74,6 +74,8 @@ class CompiledQuery:
     """Specs of facts that guards read."""
     channels: tuple[str, ...]
     """Channel of each block; for one that names a stream, the stream's."""
+    read: frozenset[str]
+    """Names of all channels and streams that it, and what it is made of, reads."""
     block_names: tuple[str, ...]
     """Name of each block: its first variable, or its place and channel."""
     definitions: Mapping[str, Definition]
@@ -136,9 +138,3 @@ class CompiledQuery:
         if self.stepped:
             return self.stepped
         return () if self.absence is None else self.absence.parts
-
-    @property
-    def read(self) -> frozenset[str]:
-        """Return the names of all channels and streams that it reads."""
-        own = (*self.channels, *(block.channel for block in self.normal.blocks))
-        return frozenset(own).union(*(part.compiled.read for part in self.parts))

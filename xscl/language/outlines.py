@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from xscl.base.errors import QueryError
+from xscl.base.replacing import replaced
 from xscl.base.values import number_text
 from xscl.language import ast
 from xscl.language.absence import absence_parts
@@ -71,7 +72,7 @@ class _Marked:
                 marked = [node for at, node in self.places if at == place]
                 filled = partial(filled_once, marks=marks, made=made)
                 made[id(block)] = _filled_block(block, marked, filled) if marked else self.first.normal.blocks[place]
-        normal = replace(self.normal, blocks=tuple([made[id(block)] for block in self.normal.blocks]))
+        normal = replaced(self.normal, blocks=tuple([made[id(block)] for block in self.normal.blocks]))
         return FilledQuery(normal, self._guards(marks, made), self.cut.filled(told))
 
     def _guards(self, marks: Marks, made: dict[int, Any]) -> tuple[Filled, ...] | None:
@@ -155,7 +156,7 @@ class Outline:
             if self._whole is None:
                 return FilledQuery(self.first.normal, said=said)
             whole = self._whole.filled(marks, made, told)
-            return replace(whole, parts=tuple([part.filled(marks, made, told) for part in self._parts]), said=said)
+            return replaced(whole, parts=tuple([part.filled(marks, made, told) for part in self._parts]), said=said)
         except Refused:
             return None
 
