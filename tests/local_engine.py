@@ -30,10 +30,11 @@ from xscl.templates.link_matches import Found, add_found, assemble, complete
 from xscl.templates.link_runs import LinkRun, kept, merged_links
 from xscl.templates.link_state import LinkState
 from xscl.templates.members import NONE, Membership
+from xscl.templates.origins import origin_of
 from xscl.templates.plans import LiveGroup
 from xscl.templates.program import Program
 from xscl.templates.program_files import load_program
-from xscl.templates.results import ResultColumns, origin_of
+from xscl.templates.results import ResultColumns
 from xscl.templates.retention import Floors, ReachBuilder, floors
 from xscl.templates.run_files import open_run, save_run
 from xscl.templates.run_rows import merged_run, rows_of_run

@@ -12,7 +12,8 @@ from xscl.base.sealed import seal_folder
 from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import BATCHES
 from xscl.store.home import Home
-from xscl.templates.results import RESULT_SCHEMA, origin_of
+from xscl.templates.origins import origin_of
+from xscl.templates.results import RESULT_SCHEMA
 
 StoredRow = tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Query, docids, result nodes, meta-variables' nodes."""

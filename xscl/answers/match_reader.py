@@ -37,7 +37,7 @@ from xscl.store.home import Home
 from xscl.store.parquet import codes, int64s
 from xscl.store.results import NO_DOC, Combinations, Meanings, Results, StoredMatch, match_id
 from xscl.templates.columns import Bools, Int64s
-from xscl.templates.results import batch_of, batches_of
+from xscl.templates.origins import batch_of, batches_of
 
 __all__ = ["FoundMatch", "MatchReader", "Member", "members_of", "named_queries"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xscl.answers.combination_steps import combinations
 from xscl.answers.sql_steps import Needs, Step, commas, step
 from xscl.catalog.tables import NEVER
-from xscl.templates.results import batch_sql
+from xscl.templates.origins import batch_sql
 
 __all__ = ["FOUND", "SEEN", "classes", "found", "found_matches", "group_rows"]
 

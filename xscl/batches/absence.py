@@ -49,7 +49,8 @@ from xscl.store.results import Results, stored_matches
 from xscl.store.state_files import StateFile, facts_of_file
 from xscl.templates.absence import KILL_SCHEMA, PENDING_SCHEMA, Frontiers, Round, decided_places, parted, subtracted
 from xscl.templates.columns import Bools, rising
-from xscl.templates.results import ABSENCE_LEVEL, CHANGES_LEVEL, ResultColumns, origin_of
+from xscl.templates.origins import ABSENCE_LEVEL, CHANGES_LEVEL, origin_of
+from xscl.templates.results import ResultColumns
 
 __all__ = ["Absences", "commit_absences"]
 

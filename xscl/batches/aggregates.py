@@ -42,7 +42,8 @@ from xscl.language.facts import ANSWERS
 from xscl.store.state_files import StateFile
 from xscl.templates.absence import Settled
 from xscl.templates.columns import Int64s, rising
-from xscl.templates.results import WINDOWS_LEVEL, ResultColumns, origin_of
+from xscl.templates.origins import WINDOWS_LEVEL, origin_of
+from xscl.templates.results import ResultColumns
 
 __all__ = ["Windows", "commit_windows"]
 

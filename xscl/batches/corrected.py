@@ -32,7 +32,7 @@ from xscl.store.parquet import list_parts
 from xscl.store.results import Results, files_with
 from xscl.templates.absence import KILL_SCHEMA, NOT_YET, PENDING_SCHEMA, Round
 from xscl.templates.columns import Bools, Int64s
-from xscl.templates.results import batch_of
+from xscl.templates.origins import batch_of
 
 __all__ = ["Anew", "anew", "told_anew"]
 

@@ -52,7 +52,8 @@ from xscl.store.join_state import HeldState
 from xscl.store.parquet import data_files
 from xscl.store.state_files import Kind, write_run
 from xscl.templates.columns import rising
-from xscl.templates.results import ResultColumns, origin_of
+from xscl.templates.origins import origin_of
+from xscl.templates.results import ResultColumns
 from xscl.templates.run_files import open_run
 from xscl.templates.run_rows import merged_run, rows_of_run
 from xscl.templates.runs import Run

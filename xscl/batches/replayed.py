@@ -25,7 +25,7 @@ from xscl.store.home import Home
 from xscl.store.results import NO_DOC, Results, files_with
 from xscl.templates.absence import Round
 from xscl.templates.columns import Int64s
-from xscl.templates.results import batch_of
+from xscl.templates.origins import batch_of
 
 __all__ = ["replayed_matches"]
 

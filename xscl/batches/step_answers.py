@@ -32,7 +32,8 @@ from xscl.store.event_files import events_of
 from xscl.store.results import StoredMatch
 from xscl.templates.columns import Bools, Int64s, numbered_rows
 from xscl.templates.lanes import FAR
-from xscl.templates.results import STEPS_LEVEL, ClassRow, ResultColumns, origin_of
+from xscl.templates.origins import STEPS_LEVEL, origin_of
+from xscl.templates.results import ClassRow, ResultColumns
 
 __all__ = ["Decided", "Kind", "Teller", "groups_having", "having"]
 

@@ -23,8 +23,9 @@ from xscl.base.sealed import CHECKED_PAGES
 from xscl.catalog.records import QueryInfo
 from xscl.store.parquet import codes, int64s, joined, list_parts, read_columns, rows_where
 from xscl.templates.columns import Bools, Int64s
+from xscl.templates.origins import batch_of, origin_of
 from xscl.templates.pair_spans import SPAN_SCHEMA, expanded_spans
-from xscl.templates.results import RESULT_SCHEMA, SPANS_FILE, batch_of, origin_of
+from xscl.templates.results import RESULT_SCHEMA, SPANS_FILE
 from xscl.templates.set_apart import SetApart, of_relation
 
 __all__ = [

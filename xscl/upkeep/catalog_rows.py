@@ -40,7 +40,8 @@ from xscl.language.parser import parse_query
 from xscl.language.query_rows import variables_of
 from xscl.store.home import Home
 from xscl.store.parquet import checked_dataset
-from xscl.templates.results import RESULT_SCHEMA, batch_of
+from xscl.templates.origins import batch_of
+from xscl.templates.results import RESULT_SCHEMA
 
 __all__ = ["sweep_queries", "trim_catalog"]
 

@@ -21,9 +21,10 @@ from xscl.templates.link_matches import Found, add_found, assemble, complete
 from xscl.templates.link_runs import LINK_SCHEMA, LinkRun, MetRows, merged_links
 from xscl.templates.link_state import LinkState
 from xscl.templates.members import Membership
+from xscl.templates.origins import origin_of
 from xscl.templates.plans import Assembly, LiveGroup
 from xscl.templates.program import Program
-from xscl.templates.results import ResultColumns, origin_of
+from xscl.templates.results import ResultColumns
 
 SECOND = 1_000_000
 CHAIN = "S//a->x JOIN {x = y, 9 s} T//b->y JOIN {y = z, 9 s} U//c->z"

@@ -21,10 +21,11 @@ from xscl.base.arrow_schemas import CHAIN
 from xscl.language.compiled import CompiledQuery
 from xscl.templates.document_facts import DocumentFacts, facts_of_runs
 from xscl.templates.matched_edges import MatchedEdges
+from xscl.templates.origins import origin_of
 from xscl.templates.plans import LiveGroup
 from xscl.templates.program_guards import ProgramGuards
 from xscl.templates.resolve import Resolver, holds_exactly
-from xscl.templates.results import RESULT_SCHEMA, ResultColumns, origin_of
+from xscl.templates.results import RESULT_SCHEMA, ResultColumns
 from xscl.templates.shapes import Shapes
 from xscl.templates.window_cells import Documents, MatchedPairs
 

@@ -16,21 +16,9 @@ from xscl.store.results import Results, stored_matches
 from xscl.templates.bounds import Bounds
 from xscl.templates.class_columns import ClassColumns
 from xscl.templates.ordinals import Ordinals
+from xscl.templates.origins import ABSENCE_LEVEL, CHANGES_LEVEL, STEPS_LEVEL, WINDOWS_LEVEL, batch_of, origin_of
 from xscl.templates.plans import LiveGroup
-from xscl.templates.results import (
-    ABSENCE_LEVEL,
-    CHANGES_LEVEL,
-    RESULT_SCHEMA,
-    STEPS_LEVEL,
-    WINDOWS_LEVEL,
-    Admitted,
-    ClassRow,
-    Member,
-    ResultColumns,
-    admitted,
-    batch_of,
-    origin_of,
-)
+from xscl.templates.results import RESULT_SCHEMA, Admitted, ClassRow, Member, ResultColumns, admitted
 from xscl.templates.template import Group
 
 SECOND = 1_000_000
