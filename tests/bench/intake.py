@@ -34,6 +34,8 @@ from xscl.bench.documents import ItemFeed
 from xscl.catalog.tables import EVENT_IDS, ROW_RANGES
 from xscl.engine import Engine, connect
 
+_ROWS = ("rows.csv", "rows.csv.gz", "rows.parquet")
+_FEEDS = ("feeds", "feeds.tar", "feeds.tar.gz")
 _FEED = 100
 """Items of a feed."""
 
@@ -87,9 +89,9 @@ def places(engine: Engine) -> str:
 
 
 def inputs(folder: Path) -> Iterator[tuple[Path, dict[str, str]]]:
-    for name in ("rows.csv", "rows.csv.gz", "rows.parquet"):
+    for name in _ROWS:
         yield folder / name, {"channel": "r", "ts": "at", "id": "seq"}
-    for name in ("feeds", "feeds.tar", "feeds.tar.gz"):
+    for name in _FEEDS:
         yield folder / name, {"channel": "news"}
 
 
@@ -148,6 +150,8 @@ def main() -> int:
     parser.add_argument("--only", default="")
     given = parser.parse_args()
     only = set(filter(None, given.only.split(",")))
+    if unknown := only - {*_ROWS, *_FEEDS, "frame"}:
+        parser.error(f"--only has no {', '.join(sorted(unknown))}; it has {', '.join((*_ROWS, *_FEEDS, 'frame'))}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make_rows(folder, given.rows)
