@@ -27,7 +27,7 @@ Modules in reading order:
 * ``pair_spans``: pairs of documents that are told by spans of lists, and never written down
 * ``class_columns``: rows of many classes of results that differ in their groups alone, in columns
 * ``origins``: the part of a level of a batch that has numbered classes of results
-* ``set_apart``: matches that whoever is over them takes from memory
+* ``set_apart``: matches that go in memory to the windows over them
 * ``results``: results of stage 2, in one relation
 * ``order``: which edges are enumerated, and which are verified on the pairs of others
 * ``matched_edges``: matched edges of one pair of documents, as relations between nodes

@@ -1,4 +1,4 @@
-"""Matches that whoever is over them takes from memory, in the batch that finds them: nothing is written of them."""
+"""Matches that go in memory to the windows over them, in the batch that finds them; no file has them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SetApart(NamedTuple):
 
 
 def classes_of(meant: pa.Table, groups: Collection[int], count: int) -> Bools:
-    """Tell which of so many classes mean something, and that for some groups alone.
+    """Tell which of so many classes have meanings, all of them for some groups.
 
     A class that has documents among the rows themselves is none of these.
     """
