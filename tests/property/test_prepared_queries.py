@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from preparing import Both, near
 from step_queries import other_numbers, step_query
 from strategies import (
+    NAMESPACES,
     NUMERIC,
     TEXTS,
     Choices,
@@ -22,7 +23,9 @@ from strategies import (
     query_texts,
     two_block_queries,
 )
+from window_queries import window_query
 
+from xscl.language.aggregates import definition_of, selects_all
 from xscl.language.compile import compile_query
 from xscl.language.forms import Preparer
 from xscl.language.parser import parse_query
@@ -30,6 +33,7 @@ from xscl.language.step_outlines import known_shape
 from xscl.language.step_shapes import shape_of
 from xscl.language.steps import steps_of
 from xscl.language.unsatisfiable import impossible
+from xscl.language.window_outlines import known_definition
 
 FACTS = channel_facts(NUMERIC, TEXTS)
 
@@ -115,6 +119,24 @@ def test_constants_of_texts_with_steps_that_are_filled_in() -> None:
         for text in texts:
             both.check(text.format(*(choose.one(*of) for of in (numbers, numbers, numbers, words, durations))))
     assert both.preparer.filled > 40 and both.refused > 10
+
+
+def test_constants_of_texts_with_windows_that_are_filled_in() -> None:
+    """They are compiled as each is alone, and so are their definitions."""
+    both = Both(FACTS)
+    filled = 0
+    for seed in range(300):
+        text = window_query(Dice(seed))
+        before = both.preparer.filled
+        compiled = both.check(text)
+        if compiled is None:
+            continue
+        assert compiled.windowed is not None
+        filled += both.preparer.filled > before
+        part, namespaces = compiled.windowed.text, tuple(NAMESPACES.items())
+        expected = definition_of(parse_query(text), text, NAMESPACES, of_all=selects_all(part, namespaces))
+        assert known_definition(text, namespaces, part) == expected, text
+    assert filled > 60 and both.refused > 40
 
 
 def test_conditions_that_are_filled_in_are_those_of_the_text() -> None:

@@ -19,8 +19,9 @@ from xscl.batches.aggregate_rows import Found, in_order, members_of, rows_of
 from xscl.batches.aggregate_values import text_of
 from xscl.catalog.channels import read_channels
 from xscl.catalog.records import QueryInfo
-from xscl.language.aggregates import known_definition, variable_blocks
+from xscl.language.aggregates import variable_blocks
 from xscl.language.facts import ANSWERS
+from xscl.language.window_outlines import known_definition
 from xscl.store.home import Home
 from xscl.store.results import StoredMatch, match_id
 

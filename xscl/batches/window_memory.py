@@ -18,9 +18,10 @@ from xscl.batches.aggregate_rows import Kept, read_kept
 from xscl.batches.aggregate_stores import Store, stores_of
 from xscl.batches.function_failures import own_terms
 from xscl.catalog.windows import Reader, Windowed, Windows, groups_of_windows_alone, queries_state, read_windows
-from xscl.language.aggregates import Definition, known_definition, variable_blocks
+from xscl.language.aggregates import Definition, variable_blocks
 from xscl.language.terms import Term
 from xscl.language.variable_paths import stream_of
+from xscl.language.window_outlines import known_definition
 
 __all__ = ["Asked", "Part", "WindowMemory"]
 

@@ -32,6 +32,8 @@
 * ``group_data``: The part of a compiled query that plans need, as data for JSON, and back
 * ``guards``: Conditions of a block on its whole document that compare with constants, lifted out of the pattern as a
   guard
+* ``marked_queries``: Normal forms of queries with marks, and with the constants of a text in their places
+* ``marks``: Marks that stand for constants of texts that may differ, and texts without the pieces that do
 * ``normalize``: Value-join normal form of syntax trees (thesis 6.2)
 * ``outlines``: Texts that differ in constants alone
 * ``parser``: A recursive-descent parser for XSCL: one method a rule of docs/reference/language.md, Statements
@@ -44,7 +46,7 @@
 * ``shown``: Queries by which answers are shown, where these are not the matches of blocks and joins
 * ``skeletons``: Skeletons of texts: all that is left of one without its constants
 * ``statements``: Statements of a text: found one by one, told apart by their tokens, parsed when they are asked for
-* ``step_marks``: Numbers and windows in braces of steps that texts may differ in, and marks that stand for them
+* ``step_marks``: Numbers and windows in braces of steps that texts may differ in
 * ``step_outlines``: Texts with steps that differ in numbers and windows alone: the shape of one, with the
   numbers of others
 * ``step_parser``: The braces of steps, NEXT, FOLD and FILTER: one method a rule of docs/reference/language.md
@@ -56,6 +58,7 @@
   of names
 * ``steps``: Steps in queries, by places: what a query with NEXT, FOLD and FILTER asks of the matches of its parts
 * ``terms``: Values that conditions over matches compare: variables, what is counted of them, and constants
+* ``text_outlines``: Outlines of registered texts: what the first text of each says, with the numbers of others
 * ``text_notes``: Notes on a text that says something else than it seems to
 * ``token_reader``: Tokens of one statement, taken one by one, and refusals with their places
 * ``tokens``: Text to tokens, with positions, one statement at a time
@@ -65,5 +68,8 @@
   to them
 * ``variable_paths``: Paths of variables below the documents of their blocks: by which matches of queries with other
   names are alike
+* ``window_marks``: Numbers that texts with windows of matches may differ in
+* ``window_outlines``: Texts with windows of matches that differ in numbers alone: the definition of one, with the
+  numbers of others
 * ``windows``: Windows of a query to its cases
 """

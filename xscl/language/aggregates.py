@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from xscl.base.errors import QueryError, Span, UnsupportedFeatureError
 from xscl.base.own_functions import is_own, shown_name
 from xscl.base.types import FIRST_TIME, LAST_TIME
 from xscl.language import ast, constructor
 from xscl.language.declared import atom_function
+from xscl.language.facts import ChannelFacts
 from xscl.language.format import format_operand
 from xscl.language.normalize import normalize
 from xscl.language.parser import parse_query
@@ -26,12 +27,14 @@ __all__ = [
     "MAX_OVERLAP",
     "Counted",
     "Definition",
+    "Misfit",
     "definition_of",
-    "known_definition",
+    "misfit_of",
     "part_of",
     "selects_all",
     "single_valued",
     "variable_blocks",
+    "whole_part_of",
 ]
 
 MAX_OVERLAP = 10_000
@@ -71,6 +74,44 @@ class Definition:
     element: Element | None
     holes: tuple[tuple[str, Term], ...]
     """Values of the element's holes, by the names of their paths."""
+
+
+class Misfit(NamedTuple):
+    """A reason why windows cannot be so long, with ends of their own at such times."""
+
+    message: str
+    hint: str
+    is_limit: bool = False
+
+
+def misfit_of(window: int | None, every: int | None) -> Misfit | None:
+    """Return why windows of a length cannot end at every so many microseconds; None: they can, or have no such ends."""
+    if every is None or window is None:
+        return None
+    if every < 1 or window < 1:
+        return Misfit("a window that has a beginning is longer than nothing", "WINDOW 1 h EVERY 10 min")
+    if every > window:
+        return Misfit("matches between the windows would be in none", "EVERY is at most as long as WINDOW")
+    if window > MAX_OVERLAP * every:
+        return Misfit(f"a match would be in more than {MAX_OVERLAP:,} windows", "a longer EVERY", is_limit=True)
+    if window > LAST_TIME - FIRST_TIME:
+        return Misfit("a window with an end that no time reaches", "a shorter WINDOW", is_limit=True)
+    return None
+
+
+def whole_part_of(
+    query: ast.Query, text: str, namespaces: Mapping[str, str] | None, channels: Mapping[str, ChannelFacts] | None
+) -> ast.Query:
+    """Return the query whose matches a query with windows is over, which selects all variables where it can.
+
+    Args:
+        query: the query.
+        text: its text.
+        namespaces: URIs by prefix.
+        channels: the channels' schemas.
+    """
+    rows = {name for name, of in (channels or {}).items() if of.kind == "rows" and (of.numeric | of.texts | of.times)}
+    return part_of(query, single_valued(query, text, namespaces, rows))
 
 
 def part_of(query: ast.Query, bound: Sequence[str] | None = None) -> ast.Query:
@@ -229,16 +270,9 @@ class _Definer:
 
     def _refuse_windows(self) -> None:
         of, span = self.aggregate, self.aggregate.span
-        if of.every is not None and of.window is not None:
-            if of.every < 1 or of.window < 1:
-                self._fail("a window that has a beginning is longer than nothing", span, "WINDOW 1 h EVERY 10 min")
-            if of.every > of.window:
-                hint = "EVERY is at most as long as WINDOW"
-                self._fail("matches between the windows would be in none", span, hint)
-            if of.window > MAX_OVERLAP * of.every:
-                self._unsupported(f"a match would be in more than {MAX_OVERLAP:,} windows", span, "a longer EVERY")
-        if of.every is not None and of.window is not None and of.window > LAST_TIME - FIRST_TIME:
-            self._unsupported("a window with an end that no time reaches", span, "a shorter WINDOW")
+        misfit = misfit_of(of.window, of.every)
+        if misfit is not None:
+            (self._unsupported if misfit.is_limit else self._fail)(misfit.message, span, misfit.hint)
         if of.every is not None and (of.crossing or of.once_per is not None):
             said = "ON CROSSING" if of.crossing else "ONCE PER"
             self._fail(f"{said} speaks of matches, and windows with EVERY have an end of their own", span, "WINDOW 1 h")
@@ -328,9 +362,3 @@ def variable_blocks(part: str, namespaces: tuple[tuple[str, str], ...]) -> tuple
     query = parse_query(part)
     variables = normalize(query, part, dict(namespaces)).variables
     return tuple(variables[path.name][0] for path in ast.selected(query.select))
-
-
-@lru_cache(maxsize=1 << 17)
-def known_definition(text: str, namespaces: tuple[tuple[str, str], ...], part: str) -> Definition:
-    """Return the definition of a registered text over the matches of a part."""
-    return definition_of(parse_query(text), text, dict(namespaces), of_all=selects_all(part, namespaces))

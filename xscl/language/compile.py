@@ -10,7 +10,7 @@ from xscl.base.errors import UnsupportedFeatureError
 from xscl.base.replacing import replaced
 from xscl.language import ast
 from xscl.language.absence import AbsenceParts, absence_parts, require_memory
-from xscl.language.aggregates import definition_of, part_of, single_valued
+from xscl.language.aggregates import definition_of, whole_part_of
 from xscl.language.compile_joins import compile_normal
 from xscl.language.compiled import CompiledAbsence, CompiledPart, CompiledQuery, FilledQuery
 from xscl.language.facts import ANSWERS, ChannelFacts
@@ -105,11 +105,15 @@ def _compiled_windows(
 ) -> CompiledQuery:
     """Compile a query with windows, and the query whose matches these are over."""
     definition_of(query, text, namespaces)  # refuses what could not be told
-    rows = {name for name, of in (channels or {}).items() if of.kind == "rows" and (of.numeric | of.texts | of.times)}
-    plain = part_of(query, single_valued(query, text, namespaces, rows))
+    plain = whole_part_of(query, text, namespaces, channels)
     part = CompiledPart(format_query(plain), compile_query(plain, text, namespaces=namespaces, channels=channels))
-    group = replace(part.compiled.group, absence=(part.compiled.group.key, said_of(query)))
-    return replace(part.compiled, group=group, windowed=part, is_made=True, plans=())
+    return _over(part, said_of(query))
+
+
+def _over(part: CompiledPart, said: str) -> CompiledQuery:
+    """Return a query with windows over the matches of a part; ``said`` is the text by which it is of a group."""
+    group = replaced(part.compiled.group, absence=(part.compiled.group.key, said))
+    return replaced(part.compiled, group=group, windowed=part, is_made=True, plans=())
 
 
 def _compiled_steps(
@@ -249,6 +253,8 @@ def compile_filled(
     """
     if like.stepped:
         return _steps_filled(filled, channels, like)
+    if like.windowed is not None:
+        return _windows_filled(filled, channels, like.windowed)
     if like.absence is None:
         return _compile_filled(filled, channels, like, guarded=guarded)
     guarded = bool(like.absence.ends)
@@ -272,6 +278,14 @@ def _steps_filled(filled: FilledQuery, channels: Mapping[str, ChannelFacts], lik
     group = replaced(whole.group, absence=(*(part.compiled.group.key for part in parts), filled.said))
     compiled = replaced(whole, group=group, read=like.read, stepped=parts, is_made=like.is_made, level=None)
     return compiled if like.level is None else at_level(compiled, like.level)
+
+
+def _windows_filled(filled: FilledQuery, channels: Mapping[str, ChannelFacts], like: CompiledPart) -> CompiledQuery:
+    """Compile a query with windows; without a part if it is over the same matches as the other one."""
+    if not filled.parts:
+        return _over(like, filled.said)
+    (part,) = filled.parts
+    return _over(CompiledPart(part.text, _compile_filled(part, channels, like.compiled, guarded=False)), filled.said)
 
 
 def _compile_filled(

@@ -58,7 +58,7 @@ class FilledQuery:
     """Text of a part."""
     parts: tuple[FilledQuery, ...] = ()
     said: str = ""
-    """Text by which a query with steps is of a group (``said_of``)."""
+    """Text by which a query with steps, or windows, is of a group (``said_of``)."""
 
 
 @dataclass(frozen=True, slots=True)

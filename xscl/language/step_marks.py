@@ -1,24 +1,15 @@
-"""Numbers and windows in braces of steps that texts may differ in: their places, and marks that stand for them."""
+"""Numbers and windows in braces of steps that texts may differ in."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
-from xscl.base.durations import UNITS, format_duration, scaled
-from xscl.base.values import number_text
+from xscl.base.durations import UNITS
+from xscl.language.marks import Varying
 from xscl.language.tokens import Token
 
-__all__ = ["Cut", "Varying", "cut_at", "varying"]
+__all__ = ["varying_in_steps"]
 
-_DIGITS = 15
-"""Characters of a number that is filled in; longer ones may be refused."""
-_WHOLE = re.compile("[1-9][0-9]{0,5}")
-"""Number of a duration that is filled in; longer ones may be refused."""
-_MARK, _WINDOW_MARK = 8_000_000_001, 700_001
-_APART = 21_000
-"""Marks of windows are so far apart that none of them is a whole number of a longer unit."""
 _BESIDE = frozenset(("<", "<=", ">", ">=", "=", "!=", "+", "-", "*"))
 """Signs beside numbers of conditions."""
 _HOLDS = frozenset(("-", ".", "name", "string"))
@@ -27,37 +18,8 @@ _STEPS = frozenset(("next", "fold", "filter"))
 _COMPARISONS = frozenset(("<", "<=", ">", ">=", "=", "!="))
 
 
-@dataclass(frozen=True, slots=True)
-class Varying:
-    """A number of a condition, or of a duration."""
-
-    unit: str | None = None
-    """Unit of a duration."""
-    is_window: bool = False
-    """Whether it is the greatest time of a step, on whose right side is no other step."""
-
-    @property
-    def factor(self) -> int:
-        """Return what the number is multiplied by: times are compared in microseconds."""
-        return 1 if self.unit is None else UNITS[self.unit]
-
-    def may_be(self, constant: str) -> bool:
-        """Whether this constant may be filled in: p is 1 * p + 0, and no window is 0."""
-        if self.unit is not None:
-            return _WHOLE.fullmatch(constant) is not None
-        return constant not in ("0", "1") and len(constant) <= _DIGITS and number_text(constant) == constant
-
-    def mark(self, number: int) -> str:
-        """Return the mark of a number, which no other number has."""
-        return str(_MARK + number if self.unit is None else _WINDOW_MARK + _APART * number)
-
-    def printed(self, constant: str) -> str:
-        """Return what a query's text has for a constant."""
-        return constant if self.unit is None else format_duration(scaled(constant, self.unit))
-
-
-def varying(tokens: Sequence[Token]) -> dict[tuple[int, int], Varying]:
-    """Return what texts may differ in, by its place from the start of the first token on."""
+def varying_in_steps(tokens: Sequence[Token]) -> dict[tuple[int, int], Varying]:
+    """Return what texts with steps may differ in, by its place from the start of the first token on."""
     found: dict[tuple[int, int], Varying] = {}
     begin = tokens[0].start
     for at, is_last in _in_braces(tokens):
@@ -95,29 +57,3 @@ def _in_braces(tokens: Sequence[Token]) -> Iterator[tuple[int, bool]]:
             yield at, is_step and not nested
         elif token.kind in "()":
             nested += 1 if token.kind == "(" else -1
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A text without pieces of it."""
-
-    words: tuple[str, ...]
-    order: tuple[int, ...]
-    """Numbers of the pieces between the words."""
-
-    def filled(self, pieces: Sequence[str]) -> str:
-        """Return the text with other pieces."""
-        told = [*(pieces[number] for number in self.order), ""]
-        return "".join([word + piece for word, piece in zip(self.words, told, strict=True)])
-
-
-def cut_at(text: str, pieces: Sequence[str]) -> Cut | None:
-    """Return a text without pieces of it; None: one is not there once."""
-    places = sorted((text.find(piece), number) for number, piece in enumerate(pieces))
-    words, end = list[str](), 0
-    for at, number in places:
-        if at < end or text.count(pieces[number]) != 1:
-            return None
-        words.append(text[end:at])
-        end = at + len(pieces[number])
-    return Cut((*words, text[end:]), tuple(number for _, number in places))

@@ -6,16 +6,17 @@ from fractions import Fraction
 
 import pytest
 
-from xscl.language import step_outlines
+from xscl.language import text_outlines
 from xscl.language.forms import Preparer
 from xscl.language.outlines import Outline, Outlines
-from xscl.language.step_outlines import StepOutlines
+from xscl.language.step_outlines import Shaped, step_outlines
+from xscl.language.text_outlines import TextOutlines
 from xscl.language.tokens import tokenize
 
 TEXT = "S[./a = {}][./v->x] NEXT {{y > {} * x, {} min}} T[./v->y] FILTER {{DUR <= {} s}}"
 
 
-def add(outlines: StepOutlines, text: str) -> None:
+def add(outlines: TextOutlines[Shaped], text: str) -> None:
     outlines.add(text, tokenize(text)[:-1])
 
 
@@ -33,7 +34,7 @@ def add(outlines: StepOutlines, text: str) -> None:
     ],
 )
 def test_what_belongs_to_an_outline_of_shapes(other: tuple[str, str, str, str], is_found: bool) -> None:
-    outlines = StepOutlines({})
+    outlines = step_outlines({})
     add(outlines, TEXT.format("1", "2", "5", "60"))
     found = outlines.find(TEXT.format(*other))
     assert (found is not None) is is_found
@@ -60,8 +61,8 @@ def test_what_is_told_of_a_group_is_filled_in(other: tuple[str, ...], told: tupl
     found = outlines.find(text)
     assert (found is not None) is (told is not None)
     if found is not None and told is not None:
-        outline, constants, printed = found
-        filled = outline.filled(text, constants, printed, {}, {})
+        outline, constants, numbers = found
+        filled = outline.filled(text, constants, numbers, {}, {})
         assert filled is not None and all(each in filled.said for each in told)
         assert len(filled.parts) == 2 and "./a = 2" in filled.parts[0].text
 
@@ -75,9 +76,25 @@ def test_a_sign_belongs_to_the_outline() -> None:
 
 
 def test_so_many_outlines_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step_outlines, "_MOST", 3)
-    outlines = StepOutlines({})
+    monkeypatch.setattr(text_outlines, "_MOST", 3)
+    outlines = step_outlines({})
     for length in range(2, 6):
         add(outlines, TEXT.format("1", "2", "5", length))
     found = [outlines.find(TEXT.format("1", "7", "5", length)) is not None for length in range(2, 6)]
     assert found == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        ("y > 15 / 7 * x", "y > 28 / 7 * x"),  # printed as a quotient, or as a whole number
+        ("y > 10.0 * 3 * x", "y > 10.0 * 2.5 * x"),  # a mark with a digit behind it
+        ("y > 3 * x", "y > 0.1234567890123 * x"),  # printed as a division
+    ],
+)
+def test_a_group_is_told_by_numbers_as_they_are_printed(first: str, other: str) -> None:
+    text = "S[./v->x] NEXT {{{}, 5 min}} T[./v->y]"
+    preparer = Preparer()
+    preparer.prepare_text(text.format(first))
+    again = Preparer().prepare_text(text.format(other))
+    assert preparer.prepare_text(text.format(other)).compiled.group == again.compiled.group

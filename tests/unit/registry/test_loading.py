@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 from budget import examples
 from strategies import Dice, many_block_query
+from window_queries import window_query
 
 from xscl.base.errors import CatalogError, XsclError
 from xscl.base.types import QueryOutcome
@@ -18,6 +20,10 @@ from xscl.catalog.catalog import Catalog, open_catalog
 from xscl.catalog.groups import stored_template
 from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import CHANNELS, GROUPS, GUARDS, HOME, INSTANCES, PARTS, QUERIES, TEMPLATES, VARIABLES
+from xscl.language import forms
+from xscl.language.compile import compile_query
+from xscl.language.compiled import CompiledQuery
+from xscl.language.outlines import Outlines
 from xscl.language.query_rows import variables_of
 from xscl.registry import loading, memory, registry
 from xscl.registry.loading import Loading
@@ -157,6 +163,29 @@ def test_a_script_is_its_statements(seed: int, made: Made) -> None:
         # What the load that was taken back had numbered is numbered again.
         assert all(o.ok for o in loader.load(";\n".join(good), strict=strict, atomic=True))
     assert rows(atomic) == rows(expected)
+
+
+def test_texts_with_windows_that_are_filled_in_are_written_as_parsed_ones(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of = "SELECT v FROM S[./v->v] WINDOW {0} s EVERY 1 s GROUP BY v HAVING count() > {0}"
+    texts = [*(window_query(Dice(seed)) for seed in range(60)), *map(of.format, range(2, 14))]
+    asked = [(f"q{number}", text) for number, text in enumerate(texts)]
+    compiled: list[object] = []
+
+    def counting(*args: Any, **options: Any) -> CompiledQuery:
+        compiled.append(args)
+        return compile_query(*args, **options)
+
+    monkeypatch.setattr(forms, "compile_query", counting)
+    found, parsed = made(), made()
+    outcomes = Registry(found).register_many(asked)
+    assert any(each.error for each in outcomes)
+    few = len(compiled)
+    monkeypatch.setattr(Outlines, "find", lambda *_: None)
+    assert said(Registry(parsed).register_many(asked)) == said(outcomes)
+    assert len(compiled) > 2 * few + 20, "many are filled in"
+    assert rows(found) == rows(parsed)
 
 
 @pytest.mark.usefixtures("small")

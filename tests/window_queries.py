@@ -1,0 +1,33 @@
+"""Texts with windows of matches that differ in constants."""
+
+from __future__ import annotations
+
+from strategies import Dice
+
+_TEXTS = (
+    "SELECT k, {sum} AS n FROM R->a[./n > {a}][./s->k][./n->v] WINDOW {d} min EVERY {e} s GROUP BY k"
+    " HAVING {sum} >= {b}",
+    "SELECT k FROM R[./s = {s}][./s->k][./n->v] WINDOW LAST {c} PER k GROUP BY k HAVING {a} < {sum} AND k != {s}",
+    "SELECT k, 2 * v AS w FROM R[./s->k][./n->v] WINDOW {d} s GROUP BY k, v, {a} * v HAVING {a} * v > {b} ON CROSSING",
+    "SELECT count() AS n FROM R[./s->k] JOIN {{k = j, {d} s}} R[./n = {b}][./s->j] WINDOW {e} h EVERY {e} h"
+    " HAVING count() > {a} + {b} TOP {c} BY {sum_j} PUBLISH p",
+    "SELECT j, {sum} AS n FROM S[./c->j][./b->v] WINDOW {d} h GROUP BY j HAVING {sum} / 4 > {a} AND {b} <= count()"
+    " ONCE PER {e} min",
+    "SELECT <e>{{k}}</e> FROM R[./s->k][./n->v] WINDOW {d} s GROUP BY k HAVING max(v) < {a}",
+)
+
+
+def window_query(choose: Dice) -> str:
+    """A query of one of a few outlines; some are not sound."""
+    numbers = ("5", "3", "2.5", "12") * 3 + ("007", "0", "1", "8000000001", "0.1234567890123", "1e3")
+    lengths = ("1", "2", "60", "90", "24") * 3 + ("0", "700001", "1.5", "1234567", "3600")
+    return choose.one(*_TEXTS).format(
+        a=choose.one(*numbers),
+        b=choose.one(*numbers),
+        c=choose.one("1", "3", "4", "05", "0", "600000001", "9999999999"),
+        d=choose.one(*lengths),
+        e=choose.one(*lengths),
+        s=choose.one("'x'", "'two words'", "'it''s'", "'5'", "''"),
+        sum=choose.one("sum(v)", "sum(v)", "avg(2 * v)"),
+        sum_j="count(j)",
+    )

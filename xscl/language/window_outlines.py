@@ -1,0 +1,125 @@
+"""Texts with windows of matches that differ in numbers alone: the definition of one, with the numbers of others.
+
+Lengths of windows, constants that HAVING compares by themselves, and the numbers of LAST and TOP are filled in
+(``text_outlines``, ``window_marks``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+
+from xscl.base.replacing import replaced
+from xscl.language import ast
+from xscl.language.aggregates import Definition, definition_of, selects_all
+from xscl.language.parser import parse_query
+from xscl.language.terms import Comparison, Term
+from xscl.language.text_outlines import Fill, TextOutlines
+from xscl.language.window_marks import varying_in_windows
+
+__all__ = ["Slots", "known_definition", "slots_of", "window_outlines"]
+
+_NUMBERS = ("window", "every", "last", "once_per", "top")
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """A definition with marks, and their places."""
+
+    definition: Definition
+    numbers: tuple[tuple[str, int], ...]
+    """Names of its numbers that are marks, with these by their numbers."""
+    having: tuple[tuple[int, str, int], ...]
+    """Conditions and sides that are marks."""
+
+    def lengths(self, values: Sequence[Fraction]) -> tuple[int | None, int | None]:
+        """Return the length of windows, and that of the steps between them, with values for marks."""
+        own = {name: int(values[number]) for name, number in self.numbers}
+        return own.get("window", self.definition.window), own.get("every", self.definition.every)
+
+    def filled(self, values: Sequence[Fraction]) -> Definition:
+        """Return the definition with values for marks."""
+        changes: dict[str, object] = {name: int(values[number]) for name, number in self.numbers}
+        if self.having:
+            having = list(self.definition.having)
+            for at, side, number in self.having:
+                term = Term("number", constant=values[number], is_number=True)
+                one = having[at]
+                having[at] = Comparison(
+                    term if side == "left" else one.left, one.op, term if side == "right" else one.right
+                )
+            changes["having"] = tuple(having)
+        return replaced(self.definition, **changes)
+
+
+def slots_of(
+    query: ast.Query,
+    text: str,
+    namespaces: Mapping[str, str] | None,
+    marks: Sequence[Fraction],
+    *,
+    of_all: bool = False,
+) -> Slots | None:
+    """Return the places of marks in what a query says; None: each is not a number of it.
+
+    Args:
+        query: the query with marks, whose windows need not fit.
+        text: its text.
+        namespaces: URIs by prefix.
+        marks: the marks.
+        of_all: as of ``definition_of``.
+
+    Raises:
+        QueryError: as ``definition_of``.
+    """
+    of = query.aggregate
+    assert of is not None
+    short = replace(query, aggregate=of if of.every is None else replace(of, window=1, every=1))
+    definition = replaced(definition_of(short, text, namespaces, of_all=of_all), window=of.window, every=of.every)
+    number_of = {mark: number for number, mark in enumerate(marks)}
+    known = ((name, getattr(definition, name)) for name in _NUMBERS)
+    numbers = [(name, number_of[value]) for name, value in known if value is not None and value in number_of]
+    having = [
+        (at, side, number_of[term.constant])
+        for at, each in enumerate(definition.having)
+        for side, term in (("left", each.left), ("right", each.right))
+        if term.kind == "number" and term.constant in number_of
+    ]
+    found = sorted([number for _, number in numbers] + [number for _, _, number in having])
+    return Slots(definition, tuple(numbers), tuple(having)) if found == list(range(len(marks))) else None
+
+
+def window_outlines(namespaces: Mapping[str, str], *, of_all: bool) -> TextOutlines[Definition]:
+    """Return outlines of texts with windows.
+
+    Args:
+        namespaces: URIs by prefix.
+        of_all: as of ``definition_of``.
+    """
+
+    def parsed(text: str) -> Definition:
+        return definition_of(parse_query(text), text, namespaces, of_all=of_all)
+
+    def fill(first: Definition, said: str, marks: Sequence[Fraction]) -> Fill[Definition] | None:
+        slots = slots_of(parse_query(said), said, namespaces, marks, of_all=of_all)
+        return None if slots is None else slots.filled
+
+    return TextOutlines(varying_in_windows, parsed, fill)
+
+
+# -- registered texts ----------------------------------------------------------------------------------------------
+
+_Namespaces = tuple[tuple[str, str], ...]
+
+
+@lru_cache(maxsize=1 << 17)
+def known_definition(text: str, namespaces: _Namespaces, part: str) -> Definition:
+    """Return the definition of a registered text over the matches of a part."""
+    return _outlines(namespaces, selects_all(part, namespaces)).known(text)
+
+
+@lru_cache(maxsize=1 << 6)
+def _outlines(namespaces: _Namespaces, of_all: bool) -> TextOutlines[Definition]:
+    return window_outlines(dict(namespaces), of_all=of_all)
