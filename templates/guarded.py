@@ -17,7 +17,7 @@ from xscl.templates.columns import Bools, Int32s, Int64s, gather, take
 from xscl.templates.document_facts import DocumentFacts
 from xscl.templates.program_guards import OPERATORS, UNGUARDED, GuardTable
 
-__all__ = ["AnyGuard", "Conjunctions"]
+__all__ = ["AnyGuard", "Conjunctions", "Sought"]
 
 _MANY = 4_000_000
 """Pairs and conjunctions that are tested at a time."""
@@ -35,7 +35,7 @@ class _Literals(NamedTuple):
     constant: npt.NDArray[np.float64]
 
 
-class _Pairs(NamedTuple):
+class Pairs(NamedTuple):
     """Pairs of documents, by the places of their documents among those whose facts are known."""
 
     left: Int64s
@@ -50,6 +50,16 @@ class _Pairs(NamedTuple):
     def documents(self) -> int:
         """The number of documents whose facts are known."""
         return len(self.facts.docs)
+
+
+class Sought(NamedTuple):
+    """Pairs among which conjunctions are looked for, each by one of its literals."""
+
+    pairs: Pairs
+    access: Int64s
+    """The literal of each conjunction; -1 for one without literals, which all pairs satisfy."""
+    cost: Int64s
+    """Number of pairs that satisfy that literal."""
 
 
 @dataclass(frozen=True)
@@ -95,15 +105,14 @@ class Conjunctions:
             ),
         )
 
-    def held(self, left: Int64s, right: Int64s, facts: DocumentFacts) -> Iterator[tuple[Int64s, Int64s]]:
-        """Yield places of pairs, and a combination of guards that each satisfies, some of them more than once.
+    def sought(self, left: Int64s, right: Int64s, facts: DocumentFacts) -> Sought:
+        """Choose how conjunctions are looked for; ``left`` and ``right`` are places of documents in ``facts``."""
+        pairs = Pairs(left, right, facts)
+        return Sought(pairs, *self._accesses(pairs))
 
-        ``left`` and ``right`` are places of documents in ``facts``.
-        """
-        if not len(left) or not len(self.combination):
-            return
-        pairs = _Pairs(left, right, facts)
-        access, cost = self._accesses(pairs)
+    def held(self, sought: Sought) -> Iterator[tuple[Int64s, Int64s]]:
+        """Yield places of pairs, and a combination of guards that each satisfies, some of them more than once."""
+        pairs, access, cost = sought
         order = np.flatnonzero(cost)
         order = order[np.argsort(cost[order], kind="stable")]
         part = np.cumsum(cost[order]) // _MANY
@@ -112,15 +121,11 @@ class Conjunctions:
             kept = self._tested(pair, conjunction, access, pairs)
             yield pair[kept], self.combination[conjunction[kept]]
 
-    def counted(self, left: Int64s, right: Int64s, facts: DocumentFacts) -> Int64s:
-        """Return how many pairs ``held`` tests for each conjunction."""
-        return self._accesses(_Pairs(left, right, facts))[1]
-
     def holds(self, left: Int64s, right: Int64s, conjunction: Int64s, facts: DocumentFacts) -> Bools:
         """Tell which pairs satisfy a conjunction each."""
         found = np.zeros(len(left), dtype=np.bool_)
         nothing = np.full(len(self.combination), -1, dtype=np.int64)
-        found[self._tested(np.arange(len(left)), conjunction, nothing, _Pairs(left, right, facts))] = True
+        found[self._tested(np.arange(len(left)), conjunction, nothing, Pairs(left, right, facts))] = True
         return found
 
     def of_combinations(self, combinations: Int64s) -> tuple[Int64s, Int64s]:
@@ -128,11 +133,8 @@ class Conjunctions:
         begin = np.searchsorted(self.combination, combinations)
         return gather(begin, np.searchsorted(self.combination, combinations, side="right") - begin)
 
-    def _accesses(self, pairs: _Pairs) -> tuple[Int64s, Int64s]:
-        """Return the literal by which each conjunction is looked for, and how many pairs satisfy that.
-
-        The literal is -1 for a conjunction without literals, which all pairs satisfy.
-        """
+    def _accesses(self, pairs: Pairs) -> tuple[Int64s, Int64s]:
+        """Return ``Sought.access`` and ``Sought.cost``."""
         facts, local = pairs.facts, self.literals.place
         cost = np.zeros(len(local), dtype=np.int64)
         for side in (0, 1):
@@ -153,7 +155,7 @@ class Conjunctions:
         access[several] = literal[order[np.cumsum(sizes[several]) - sizes[several]]]
         return access, np.where(access < 0, len(pairs.left), cost[access] if len(cost) else 0)
 
-    def _ordered(self, mine: Bools, pairs: _Pairs) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
+    def _ordered(self, mine: Bools, pairs: Pairs) -> Iterator[tuple[Int64s, Int64s, Int64s]]:
         """Yield some literals that compare numbers, an order of documents, and where in it those that satisfy begin."""
         facts, local = pairs.facts, self.literals.place
         for number, name in enumerate(OPERATORS[1:], start=1):
@@ -168,7 +170,7 @@ class Conjunctions:
                 begin = np.searchsorted(values[order[:known]], constants, side="left" if "=" in name else "right")
                 yield some, begin, order[:known]
 
-    def _candidates(self, conjunctions: Int64s, access: Int64s, pairs: _Pairs) -> tuple[Int64s, Int64s]:
+    def _candidates(self, conjunctions: Int64s, access: Int64s, pairs: Pairs) -> tuple[Int64s, Int64s]:
         """Return the pairs that satisfy the literal by which each conjunction is looked for."""
         places, found = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
         for side in (0, 1):
@@ -190,7 +192,7 @@ class Conjunctions:
         found.append(np.repeat(every, len(pairs.left)))
         return np.concatenate(places), np.concatenate(found)
 
-    def _documents(self, mine: Bools, pairs: _Pairs) -> Iterator[tuple[Int64s, Int64s]]:
+    def _documents(self, mine: Bools, pairs: Pairs) -> Iterator[tuple[Int64s, Int64s]]:
         """Yield literals, and the documents that satisfy each."""
         facts, local = pairs.facts, self.literals.place
         some = np.flatnonzero(mine & (self.literals.operator == 0))
@@ -203,7 +205,7 @@ class Conjunctions:
             at, which = gather(begin, len(order) - begin)
             yield literals[which], order[at]
 
-    def _tested(self, pair: Int64s, conjunction: Int64s, access: Int64s, pairs: _Pairs) -> Int64s:
+    def _tested(self, pair: Int64s, conjunction: Int64s, access: Int64s, pairs: Pairs) -> Int64s:
         """Return the places of pairs that satisfy the conjunction beside them; its literal ``access`` holds."""
         at = np.arange(len(pair))
         known = access[conjunction]
@@ -216,7 +218,7 @@ class Conjunctions:
             at = at[held]
         return at
 
-    def _satisfy(self, pair: Int64s, literal: Int64s, pairs: _Pairs) -> Bools:
+    def _satisfy(self, pair: Int64s, literal: Int64s, pairs: Pairs) -> Bools:
         of, facts = take(self.literals, literal), pairs.facts
         doc = np.where(of.side == 0, pairs.left[pair], pairs.right[pair])
         place = of.place
@@ -245,14 +247,16 @@ class AnyGuard:
         """Prepare some guards, by their numbers."""
         rules = Conjunctions.of(table, guards, np.zeros_like(guards))
         parts = _weakest(rules), np.flatnonzero(np.diff(rules.starts) != 1)
-        return cls(tuple(_only(rules, part) for part in parts))
+        return cls(tuple(_only(rules, part) for part in parts if len(part)))
 
     def holds(self, facts: DocumentFacts) -> Bools:
         """Tell which documents satisfy some of them."""
         found = np.zeros(len(facts.docs), dtype=np.bool_)
         for part in self.parts:
             waiting = np.flatnonzero(~found)
-            for at, _ in part.held(waiting, waiting, facts):
+            if not len(waiting):
+                break
+            for at, _ in part.held(part.sought(waiting, waiting, facts)):
                 found[waiting[at]] = True
         return found
 

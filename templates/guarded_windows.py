@@ -11,7 +11,7 @@ from xscl.base.docids import place_of
 from xscl.templates.bounds import UNLESS_EXCHANGED
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, take
 from xscl.templates.document_facts import DocumentFacts
-from xscl.templates.guarded import Conjunctions
+from xscl.templates.guarded import Conjunctions, Sought
 from xscl.templates.members import Membership, sees
 from xscl.templates.ordinals import Ordinals
 from xscl.templates.plans import Windows
@@ -41,15 +41,31 @@ class GuardedWindows:
     """All windows, the others among them."""
     rules: Conjunctions
 
+    def sought(self, pairs: MatchedPairs, documents: Documents) -> Sought:
+        """Choose how the windows of pairs are looked for."""
+        pairs = _with_right(pairs)
+        docs = rising(np.concatenate([pairs.left, pairs.right]))
+        left, right = np.searchsorted(docs, pairs.left), np.searchsorted(docs, pairs.right)
+        return self.rules.sought(left, right, documents.facts(docs))
+
+    def most(self, sought: Sought) -> int:
+        """Return how many windows with one of the pairs each are looked at, counted before."""
+        return int(sought.cost @ np.diff(self.starts)[self.rules.combination])
+
     def admitting(
-        self, pairs: MatchedPairs, documents: Documents, memberships: Mapping[int, Membership], ordinals: Ordinals
+        self,
+        pairs: MatchedPairs,
+        sought: Sought,
+        documents: Documents,
+        memberships: Mapping[int, Membership],
+        ordinals: Ordinals,
     ) -> tuple[Int64s, Int64s]:
         """Return places of pairs, rising, and of windows that admit them."""
         given, pairs = pairs, _with_right(pairs)
-        left, right, facts = _facts(pairs, documents)
+        left, right, facts = sought.pairs
         ages = pair_ages(take(self.windows, self.rows), given, ordinals)
         found = [np.empty(0, dtype=np.int64)]
-        for pair, combination in self.rules.held(left, right, facts):
+        for pair, combination in self.rules.held(sought):
             at, of = gather(self.starts[combination], self.starts[combination + 1] - self.starts[combination])
             pair, row = pair[of], self.rows[at]
             in_time = self._in_time(pair, row, pairs, documents, ages)
@@ -60,11 +76,6 @@ class GuardedWindows:
             found.append(pair[stays] << _BITS | row[stays])
         codes = rising(np.concatenate(found))
         return codes >> _BITS, codes & ((1 << _BITS) - 1)
-
-    def most(self, pairs: MatchedPairs, documents: Documents) -> int:
-        """Return how many windows with one of the pairs each are looked at, counted before."""
-        counts = self.rules.counted(*_facts(_with_right(pairs), documents))
-        return int(counts @ np.diff(self.starts)[self.rules.combination])
 
     def _in_time(
         self, pair: Int64s, row: Int64s, pairs: MatchedPairs, documents: Documents, ages: tuple[Int64s, Int64s]
@@ -136,12 +147,6 @@ class GuardedWindows:
 def _with_right(pairs: MatchedPairs) -> MatchedPairs:
     """Return pairs in which a document by itself stands on both sides; of its right one no window asks anything."""
     return pairs._replace(right=np.where(pairs.right < 0, pairs.left, pairs.right))
-
-
-def _facts(pairs: MatchedPairs, documents: Documents) -> tuple[Int64s, Int64s, DocumentFacts]:
-    """Return the documents of both sides by their places among facts, and these."""
-    docs = rising(np.concatenate([pairs.left, pairs.right]))
-    return np.searchsorted(docs, pairs.left), np.searchsorted(docs, pairs.right), documents.facts(docs)
 
 
 def guarded_windows(windows: Windows, table: GuardTable) -> GuardedWindows | None:

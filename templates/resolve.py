@@ -22,7 +22,8 @@ import numpy.typing as npt
 from xscl.base.docids import PUBLISHED, place_of
 from xscl.base.values import COMPARISONS
 from xscl.templates.columns import Int32s, Int64s, gather, numbered, rising, stacked, take
-from xscl.templates.guarded_windows import guarded, guarded_windows
+from xscl.templates.guarded import Sought
+from xscl.templates.guarded_windows import GuardedWindows, guarded, guarded_windows
 from xscl.templates.matched_edges import Matched, MatchedEdges
 from xscl.templates.plans import Edge, InstancePlan, LinkPlan
 from xscl.templates.program import Program
@@ -202,8 +203,11 @@ class Resolver:
             of = pairs if members is None else take(pairs, members)
             self._add_links(signature, of, documents, out)
             if signature.instances:
-                for part in _parts(signature, of, documents):
-                    self._add_classes(signature, part, documents, out)
+                if signature.guarded is None:
+                    self._add_classes(signature, of, documents, out)
+                    continue
+                for part, sought in _parts(signature.guarded, of, documents):
+                    self._add_guarded(signature, part, sought, documents, out)
 
     # -- signatures --------------------------------------------------------------------------------------------
 
@@ -276,9 +280,6 @@ class Resolver:
 
     def _add_classes(self, signature: Signature, pairs: MatchedPairs, documents: Documents, out: ResultColumns) -> None:
         assert signature.windows is not None
-        if signature.guarded is not None:
-            self._add_guarded(signature, pairs, documents, out)
-            return
         cells, seen = window_cells(signature.windows, pairs, documents, self.program.memberships, self.program.ordinals)
         admits = [np.flatnonzero(each) for each in seen]
         classes = np.empty(len(admits), dtype=np.int32)
@@ -294,9 +295,11 @@ class Resolver:
             return
         _add_known(pairs, classes[cells], out)
 
-    def _add_guarded(self, signature: Signature, pairs: MatchedPairs, documents: Documents, out: ResultColumns) -> None:
+    def _add_guarded(
+        self, signature: Signature, pairs: MatchedPairs, sought: Sought, documents: Documents, out: ResultColumns
+    ) -> None:
         """Add what pairs come to that windows with guards admit: as many classes as different sets of groups."""
-        which, cells = self._cells(signature, pairs, documents)
+        which, cells = self._cells(signature, pairs, sought, documents)
         classes = out.add_classes(len(cells.starts) - 1, list(class_columns(signature, cells)))
         if signature.refuses:
             for cell, members in places_by_number(which, len(classes)):
@@ -304,7 +307,9 @@ class Resolver:
                 refuse_pairs(signature, cells.of(cell), of, documents, out)
         _add_known(pairs, classes[which], out)
 
-    def _cells(self, signature: Signature, pairs: MatchedPairs, documents: Documents) -> tuple[Int64s, Cells]:
+    def _cells(
+        self, signature: Signature, pairs: MatchedPairs, sought: Sought, documents: Documents
+    ) -> tuple[Int64s, Cells]:
         """Return a number for each pair, equal where the same windows admit; and the windows of each."""
         windows, memberships, plain = signature.windows, self.program.memberships, signature.plain
         ordinals = self.program.ordinals
@@ -313,7 +318,7 @@ class Resolver:
         if len(plain):
             of_pair, seen = window_cells(take(windows, plain), pairs, documents, memberships, ordinals)
             cells, admits = cells if of_pair is None else of_pair, [plain[np.flatnonzero(each)] for each in seen]
-        pair, row = signature.guarded.admitting(pairs, documents, memberships, ordinals)
+        pair, row = signature.guarded.admitting(pairs, sought, documents, memberships, ordinals)
         which, examples = _alike(pair, row, cells, self._seeds)
         # Of the windows without guards those of the example's cell, and behind them the guarded ones.
         sizes = np.array([len(each) for each in admits])
@@ -331,15 +336,16 @@ def _add_known(pairs: MatchedPairs, classes: Int32s, out: ResultColumns) -> None
     out.add_pairs(pairs.left[kept], pairs.right[kept], classes[kept])
 
 
-def _parts(signature: Signature, pairs: MatchedPairs, documents: Documents) -> Iterator[MatchedPairs]:
-    """Yield pairs some at a time, so that what guards admit of each part fits in memory."""
-    guarded, many = signature.guarded, len(pairs.left)
-    few = guarded is None or many == 1 or many * len(guarded.rows) <= _MANY_ADMITTED
-    if few or guarded is None or guarded.most(pairs, documents) <= _MANY_ADMITTED:
-        yield pairs
+def _parts(windows: GuardedWindows, pairs: MatchedPairs, documents: Documents) -> Iterator[tuple[MatchedPairs, Sought]]:
+    """Yield pairs some at a time, and how their windows are looked for, so that what guards admit of each part fits in
+    memory.
+    """
+    sought, many = windows.sought(pairs, documents), len(pairs.left)
+    if many == 1 or windows.most(sought) <= _MANY_ADMITTED:
+        yield pairs, sought
         return
     for part in (slice(0, many // 2), slice(many // 2, many)):
-        yield from _parts(signature, MatchedPairs(*(column[part] for column in pairs)), documents)
+        yield from _parts(windows, MatchedPairs(*(column[part] for column in pairs)), documents)
 
 
 def _alike(pair: Int64s, row: Int64s, cells: Int64s, seeds: tuple[int, int]) -> tuple[Int64s, Int64s]:

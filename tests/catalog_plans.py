@@ -48,7 +48,7 @@ DELIBERATE: Mapping[str, str] = {
     r"FROM feeds( |$)": "a listing of all feeds, or a pass over those that are due",
     r"FROM queries JOIN groups ON .* ORDER BY queries\.\"?query\"? DESC": "ends at the first query that is older",
     r"FROM (intake|state)_files ORDER BY": "an export reads all names",
-    r"FROM \(SELECT DISTINCT parts\.part AS part FROM parts WHERE": "upkeep reads it, and batches behind new queries",
+    r"FROM \(SELECT DISTINCT parts\.part \+ 0 AS part FROM parts WHERE": "an index has the parts of windows alone",
     r"FROM (parts|removals|retractions) LIMIT": "ends at the first row",
     r"FROM state_files WHERE state_files\.kind = ": "a batch reads the names of the whole join state",
 }

@@ -82,11 +82,7 @@ def taken_again(batch: Attempt, chosen: Callable[[int], bool]) -> list[pa.Table]
 
 def unasked(batch: Attempt, results: Results) -> int:
     """Count the matches that only parts of groups have, and that no query asks for."""
-    unasked = batch.driver.absences.unasked(rising(results.class_groups()[2]))
-    if not unasked:
-        return 0
-    meanings, found = results.meanings(unasked), results.classes()
-    return unasked_matches(found.where(meanings.have(found)), meanings, unasked)
+    return unasked_matches(results, batch.driver.absences.are_unasked)
 
 
 def times_of(batch: Attempt, docs: Int64s) -> dict[str, npt.NDArray[Any]]:

@@ -10,10 +10,11 @@ import numpy as np
 from sqlalchemy.engine import Connection
 
 from xscl.batches.bindings import Parts
-from xscl.catalog.absences import AskedState, asked_since, asked_state, dropped_until, groups_asked
-from xscl.catalog.parts import PartRow, parts_behind
+from xscl.catalog.absences import asked_since, dropped_until, groups_asked
+from xscl.catalog.parts import parts_behind
+from xscl.catalog.query_state import QueryState, query_state
 from xscl.catalog.tables import NEVER, OF_STEPS, OF_WINDOWS
-from xscl.templates.columns import Int64s, gather, rising
+from xscl.templates.columns import Bools, Int64s, gather, rising, within
 
 __all__ = ["AbsenceMemory"]
 
@@ -25,12 +26,13 @@ class AbsenceMemory:
 
     def __init__(self) -> None:
         """Begin without anything."""
-        self._state: AskedState | None = None
+        self._state: QueryState | None = None
         self._forget()
 
     def _forget(self) -> None:
-        self._rows: list[PartRow] = []
         self._parts = Parts.of(())
+        self._last = 0
+        """Last group whose parts were read."""
         self._by_part = _NONE
         """Their order by the groups that find them."""
         self._finders = _NONE
@@ -42,12 +44,10 @@ class AbsenceMemory:
 
     def read(self, connection: Connection) -> None:
         """Read what has come and gone since the last batch."""
-        state = asked_state(connection)
-        if state == self._state:
+        state, known = query_state(connection), self._state
+        if state == known:
             return
-        known = self._state
-        new = None if known is None else asked_state(connection, known.newest)
-        if known is None or new is None or not state.goes_on(known, new):
+        if known is None or not state.goes_on(known):
             self._forget()
             known = None
         self._read_parts(connection)
@@ -55,13 +55,14 @@ class AbsenceMemory:
         self._state = state
 
     def _read_parts(self, connection: Connection) -> None:
-        new = parts_behind(connection, int(self._rows[-1].gid) if self._rows else 0)
+        new = parts_behind(connection, self._last)
         if new:
-            self._rows += new
-            finders = rising(np.array([row.part for row in self._rows], np.int64))
+            self._last = new[-1].gid
+            finders = rising(np.append(self._finders, np.array([row.part for row in new], np.int64)))
             fresh = groups_asked(connection, np.setdiff1d(finders, self._finders).tolist())
             self._finders, self._asked = finders, rising(np.append(self._asked, np.array(fresh, np.int64)))
-            self._parts = Parts.of(row for row in self._rows if row.ends not in (OF_WINDOWS, OF_STEPS))
+            # A hundred thousand rows that stay are columns: the collector would look at each object again and again.
+            self._parts = self._parts.plus(row for row in new if row.ends not in (OF_WINDOWS, OF_STEPS))
             self._by_part = np.argsort(self._parts.part, kind="stable")
 
     def _read_queries(self, connection: Connection, newest: int) -> None:
@@ -84,9 +85,9 @@ class AbsenceMemory:
         begins, ends = (np.searchsorted(found, groups, side) for side in ("left", "right"))
         return self._parts.where(np.sort(self._by_part[gather(begins, ends - begins)[0]]))
 
-    def unasked(self, groups: Int64s) -> set[int]:
-        """Return those of some groups that are parts of others, and that no query is in, dropped ones included."""
-        return set(groups[np.isin(groups, self._finders) & ~np.isin(groups, self._asked)].tolist())
+    def are_unasked(self, groups: Int64s) -> Bools:
+        """Tell which of some groups are parts of others, and have no query, dropped ones included."""
+        return within(groups, self._finders) & ~within(groups, self._asked)
 
     def readers(self, oldest: int) -> Int64s:
         """Return the queries that were live at a place or came later, as ``Readers`` takes them."""

@@ -121,7 +121,7 @@ class Attempt:
             self._change(files, rows, published)
 
     def _tell(self, files: Sequence[Path]) -> None:
-        if self.publisher is not None:
+        if self.publisher is not None and self.publisher.groups:
             self.publisher.found(stored_matches(files, self.publisher.groups))
 
     def _change(

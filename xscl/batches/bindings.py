@@ -6,7 +6,7 @@ classes and parts are put together by sorting, without a step for each class or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +16,9 @@ from xscl.base.docids import place_of
 from xscl.catalog.parts import PartRow
 from xscl.catalog.tables import NOTHING_FORBIDDEN
 from xscl.store.parquet import list_parts
-from xscl.store.results import NO_DOC, Combinations, Meanings
+from xscl.store.results import NO_DOC, Combinations, Meanings, Results
 from xscl.templates.absence import KILL_SCHEMA
-from xscl.templates.columns import Bools, Int64s, gather, numbered, rising
+from xscl.templates.columns import Bools, Int64s, gather, numbered, rising, within
 
 __all__ = [
     "Bindings",
@@ -51,13 +51,19 @@ class Parts:
     @classmethod
     def of(cls, rows: Iterable[PartRow]) -> Parts:
         """Return rows as columns."""
-        kinds: dict[Kind, int] = {}
+        nothing = np.empty(0, np.int64)
+        return cls(nothing, nothing, nothing, ()).plus(rows)
+
+    def plus(self, rows: Iterable[PartRow]) -> Parts:
+        """Return them with rows of later groups."""
+        kinds = {kind: number for number, kind in enumerate(self.kinds)}
         found = []
         for gid, number, part, ends, shown, blocking, memory in rows:
             kind = (ends, shown, blocking, memory) if number == 0 else (None, 0, None, memory)
             found.append((gid, part, kinds.setdefault(kind, len(kinds))))
-        gids, parts, codes = np.array(found, dtype=np.int64).reshape(-1, 3).T
-        return cls(gids, parts, codes, tuple(kinds))
+        both = zip((self.gid, self.part, self.kind), np.array(found, dtype=np.int64).reshape(-1, 3).T, strict=True)
+        gids, parts, codes = (np.concatenate(each) for each in both)
+        return Parts(gids, parts, codes, tuple(kinds))
 
     def __len__(self) -> int:
         return len(self.gid)
@@ -72,10 +78,9 @@ class Parts:
         return self if good.all() else self.where(good[self.kind])
 
     @property
-    def finders(self) -> list[int]:
-        """Groups that find what they ask."""
-        found: list[int] = rising(self.part).tolist()
-        return found
+    def finders(self) -> Int64s:
+        """Groups that find what they ask, rising."""
+        return rising(self.part)
 
     @property
     def has_memory(self) -> bool:
@@ -199,14 +204,18 @@ def _pairs(found: Combinations, meanings: Meanings, asked: Parts) -> tuple[Int64
     return of, meant[of_class], part[of_class]
 
 
-def unasked_matches(found: Combinations, meanings: Meanings, groups: Collection[int]) -> int:
-    """Count the matches that only some groups have, which no query asks for."""
+def unasked_matches(results: Results, are_unasked: Callable[[Int64s], Bools]) -> int:
+    """Count the matches that only groups have which no query asks for, as a function tells of groups."""
+    meanings = results.meanings()
     meant, values = groups_of(meanings)
-    asked = meant[~np.isin(values, np.array(sorted(groups), dtype=np.int64))]
     origin, number, _ = meanings.columns()
-    mine = np.setdiff1d(meant, asked)
-    keys = _class_keys(origin)
-    wanted, of = np.sort(keys(origin, number)[mine]), keys(found.origin, found.number)
+    alone = np.ones(len(origin), dtype=np.bool_)
+    alone[meant[~are_unasked(values)]] = False
+    if not alone.any():
+        return 0
+    found, keys = results.classes(), _class_keys(origin)
+    known = within(found.origin, rising(origin))
+    wanted, of = np.sort(keys(origin, number)[alone]), keys(found.origin, found.number)[known]
     begins, ends = np.searchsorted(wanted, of, "left"), np.searchsorted(wanted, of, "right")
     return int((ends - begins).sum())
 

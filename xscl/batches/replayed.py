@@ -91,7 +91,7 @@ def _read(
     docs: Collection[_Members],
     times: Callable[[Int64s], tuple[Int64s, Int64s]],
 ) -> None:
-    meanings = results.meanings({*groups, *asked.finders})
+    meanings = results.meanings({*groups, *asked.finders.tolist()})
     combinations = results.combinations()
     firsts = np.array(sorted({members[0] for members in docs}), np.int64)
     combinations = combinations.where(meanings.have(combinations) & np.isin(combinations.docs[:, 0], firsts))

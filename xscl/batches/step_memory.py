@@ -18,8 +18,9 @@ from xscl.base.docids import place_of
 from xscl.batches.step_files import Member
 from xscl.batches.step_rows import Layout, layout_of
 from xscl.batches.step_sharing import Sharing, sharing_of
+from xscl.catalog.query_state import query_state
 from xscl.catalog.steps import Stepped, SteppedQueries, read_stepped
-from xscl.catalog.windows import Reader, queries_state
+from xscl.catalog.windows import Reader
 from xscl.language.step_outlines import known_shape
 from xscl.language.step_shapes import step_id
 from xscl.language.step_terms import Node, StepsDefinition
@@ -195,7 +196,7 @@ class StepMemory:
 
     def asked(self, connection: Connection, first: int, last: int, levels: Sequence[frozenset[str]]) -> AskedSteps:
         """Return the steps that somebody asks for in a range of places, and who does."""
-        state = queries_state(connection)
+        state = query_state(connection)
         if state != self._state or not self._queries.range.has(first, last):
             self._queries = read_stepped(connection, first, last)
             self._state, self._asked = state, None

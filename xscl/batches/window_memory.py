@@ -17,7 +17,8 @@ from xscl.batches.aggregate_families import Family, Member, families
 from xscl.batches.aggregate_rows import Kept, read_kept
 from xscl.batches.aggregate_stores import Store, stores_of
 from xscl.batches.function_failures import own_terms
-from xscl.catalog.windows import Reader, Windowed, Windows, groups_of_windows_alone, queries_state, read_windows
+from xscl.catalog.query_state import query_state
+from xscl.catalog.windows import Reader, Windowed, Windows, groups_of_windows_alone, read_windows
 from xscl.language.aggregates import Definition, variable_blocks
 from xscl.language.terms import Term
 from xscl.language.variable_paths import stream_of
@@ -82,7 +83,7 @@ class WindowMemory:
 
     def asked(self, connection: Connection, first: int, last: int, levels: _Levels) -> Asked:
         """Return the parts with windows that somebody asks for in a range of places, and who does."""
-        state = queries_state(connection)
+        state = query_state(connection)
         if state != self._state or not self._windows.range.has(first, last):
             self._windows = read_windows(connection, first, last)
             self._state, self._asked = state, Asked()
@@ -92,7 +93,7 @@ class WindowMemory:
             for each in self._windows.groups:
                 by_part.setdefault(each.part, []).append(each)
             parts = {part: _part(groups, levels, self._windows.readers) for part, groups in by_part.items()}
-            alone = parts.keys() & groups_of_windows_alone(connection)
+            alone = parts.keys() & groups_of_windows_alone(connection) if parts else ()
             self._asked = Asked(parts, _sharing(parts, self.shares), self._windows.readers, frozenset(alone))
         return self._asked
 

@@ -28,6 +28,8 @@
 * ``parts``: Parts of groups about absence, steps and windows: the one module that writes table ``parts``
 * ``prepared``: Statements of SQL that are made once: making a small one takes four times as long as executing it
 * ``queries``: Registered queries: the one module that writes table ``queries``
+* ``query_state``: State of the queries: while it is the same, what a process remembers of them is what the catalogue
+  says
 * ``quotas``: Quotas of a home: the one module that writes table ``quotas``
 * ``read_only``: Reading a SQLite database that this process may not write
 * ``records``: Records of the catalogue: channels, streams and queries as its rows have them

@@ -167,14 +167,14 @@ def trim_superseded(connection: Connection) -> None:
         connection.execute(HEARTBEATS.delete().where(HEARTBEATS.c.place.in_(part)))
 
 
-# -- sweeps of groups ------------------------------------------------------------------------------------------
+# -- sweeps -----------------------------------------------------------------------------------------------------
 
 
 def sweeps(connection: Connection) -> int:
-    """Return how often groups and their instances and variables were removed; remembered ones are void then."""
+    """Return how often what a process may remember of queries and groups became void."""
     return int(connection.execute(sa.select(HOME.c.swept)).scalar_one())
 
 
 def note_sweep(connection: Connection) -> None:
-    """Count a removal of groups, instances and variables."""
+    """Count a removal of queries, groups, instances and variables, or queries that went to other groups."""
     connection.execute(HOME.update().values(swept=HOME.c.swept + 1))

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.insertions import add_rows
-from xscl.catalog.intake_order import take_places
+from xscl.catalog.intake_order import note_sweep, take_places
 from xscl.catalog.prepared import prepared
 from xscl.catalog.records import RAW, QueryInfo
 from xscl.catalog.stored_json import read_stored
@@ -267,11 +267,13 @@ def regroup(connection: Connection, changed: Iterable[tuple[int, int, str, str]]
     ]
     if rows:
         connection.execute(QUERIES.update().where(QUERIES.c.query == sa.bindparam("b_query")), rows)
+        note_sweep(connection)
 
 
 def mend_query(connection: Connection, query: int, values: Mapping[str, object]) -> None:
     """Change columns of a query that differ from what its text says."""
     connection.execute(QUERIES.update().where(QUERIES.c.query == query).values(**values))
+    note_sweep(connection)
 
 
 # -- batches ---------------------------------------------------------------------------------------------------

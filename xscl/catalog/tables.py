@@ -142,7 +142,7 @@ HOME = Table(
     _needed("received", BigInteger, "time of the last intake, microseconds"),
     _needed("processed", BigInteger, "last place of the last committed batch"),
     _count("beats_from", "place from which on there are heartbeats only, up to the last committed batch"),
-    _needed("swept", Integer, "how often groups and what they need went", "0"),
+    _needed("swept", Integer, "how often queries, groups and what they need went, or went to others", "0"),
     _count("repeated", "place up to which batches run again after a repair, so that nothing is suspended there"),
 )
 QUOTAS = Table(

@@ -1,13 +1,9 @@
-"""Groups of queries with windows of matches, and who reads them.
-
-A process that has read them asks with one short statement whether anything of it has changed since.
-"""
+"""Groups of queries with windows of matches, and who reads them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,7 +12,7 @@ from sqlalchemy.engine import Connection
 from xscl.catalog.prepared import prepared
 from xscl.catalog.records import RAW
 from xscl.catalog.stored_json import read_stored
-from xscl.catalog.tables import GROUPS, HOME, IS_DROPPED, IS_OF_WINDOWS, NEVER, OF_WINDOWS, PARTS, QUERIES, STREAMS
+from xscl.catalog.tables import GROUPS, IS_OF_WINDOWS, NEVER, OF_WINDOWS, PARTS, QUERIES, STREAMS
 
 __all__ = [
     "Range",
@@ -24,12 +20,9 @@ __all__ = [
     "Windowed",
     "Windows",
     "groups_of_windows_alone",
-    "queries_state",
     "range_of",
     "read_windows",
 ]
-
-_PRIME = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +76,6 @@ class Windows:
     range: Range = Range()
 
 
-def queries_state(connection: Connection) -> tuple[object, ...]:
-    """Return a state of the catalogue: while it is the same, all queries are."""
-    return tuple(value for row in (connection.execute(each).one() for each in _state()) for value in row)
-
-
 def read_windows(connection: Connection, first: int, last: int) -> Windows:
     """Return the groups with queries that are there in a range of places, and these queries by group."""
     readers: dict[int, list[Reader]] = {}
@@ -112,18 +100,6 @@ def range_of(connection: Connection, first: int, last: int, readers: Mapping[int
     goes = min((each.until for of in readers.values() for each in of if each.until > first), default=NEVER)
     comes = connection.scalar(*_next(last))
     return Range((first, last), (goes, NEVER if comes is None else comes))
-
-
-@lru_cache(maxsize=1)
-def _state() -> tuple[Any, ...]:
-    # Indexes have all of it.  A query that goes to another group changes the remainder of its number times the group.
-    changes = sa.func.sum(QUERIES.c.gid * QUERIES.c.query % _PRIME)
-    return (
-        sa.select(sa.func.count(), sa.func.max(QUERIES.c.query), changes).select_from(QUERIES),
-        sa.select(sa.func.count(), sa.func.sum(QUERIES.c.docid_until)).where(IS_DROPPED),
-        sa.select(sa.func.count(), sa.func.max(STREAMS.c.number)),
-        sa.select(HOME.c.swept),
-    )
 
 
 @prepared
@@ -151,8 +127,10 @@ def _groups() -> sa.Select[Any]:
 
 def groups_of_windows_alone(connection: Connection) -> list[int]:
     """Return the groups that nothing but windows is over, and that no query is in, dropped ones included."""
-    # Each is looked at once: a hundred thousand windows may be over one.
-    mine = sa.select(PARTS.c.part).where(IS_OF_WINDOWS).distinct().subquery()
+    # Each is looked at once: a hundred thousand windows may be over one.  A sum keeps SQLite from the index of all
+    # parts, which it would walk as a whole because that has them in order.
+    part = (PARTS.c.part + sa.literal_column("0")).label("part")
+    mine = sa.select(part).where(IS_OF_WINDOWS).distinct().subquery()
     of_others = sa.or_(PARTS.c.ends != OF_WINDOWS, PARTS.c.ends.is_(None))
     alone = (
         ~sa.exists().where(QUERIES.c.gid == mine.c.part),

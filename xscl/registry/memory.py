@@ -32,7 +32,7 @@ class Known:
     templates: set[str] = field(default_factory=set)
     variables: dict[int, str] = field(default_factory=dict)
     swept: int = 0
-    """Number of removals of groups from the catalogue when this was true (``home.swept``)."""
+    """Value of ``home.swept`` when this was true."""
 
     def check(self, connection: Connection) -> None:
         """Forget what may have gone since."""

@@ -22,7 +22,7 @@ from xscl.base.docids import place_of
 from xscl.base.sealed import CHECKED_PAGES
 from xscl.catalog.records import QueryInfo
 from xscl.store.parquet import codes, int64s, joined, list_parts, read_columns, rows_where
-from xscl.templates.columns import Bools, Int64s
+from xscl.templates.columns import Bools, Int64s, rising, within
 from xscl.templates.origins import batch_of, origin_of
 from xscl.templates.pair_spans import SPAN_SCHEMA, expanded_spans
 from xscl.templates.results import RESULT_SCHEMA, SPANS_FILE
@@ -215,8 +215,8 @@ class Results:
         origin, number, left, right = (int64s(pairs.column(name)) for name in pairs.column_names)
         return Combinations(origin, number, np.stack([left, right], axis=1))
 
-    def meanings(self, groups: Collection[int] | None = None) -> Meanings:
-        """Read the meanings of their classes, for some groups or for all."""
+    def meanings(self, groups: Collection[int] | Int64s | None = None) -> Meanings:
+        """Read the meanings of their classes, for some groups, which rise if they are an array, or for all."""
         return Meanings(self._rows("match", [*_MEANT]), groups)
 
     def class_groups(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
@@ -301,12 +301,13 @@ class Results:
 class Meanings:
     """The matches of classes; one object of each that is asked for."""
 
-    def __init__(self, rows: pa.Table, groups: Collection[int] | None) -> None:
+    def __init__(self, rows: pa.Table, groups: Collection[int] | Int64s | None) -> None:
         if groups is not None:
             lengths, values = list_parts(rows.column("groups"))
             owner = np.repeat(np.arange(rows.num_rows), lengths)
             chosen = np.zeros(rows.num_rows, dtype=np.bool_)
-            chosen[owner[np.isin(values, np.array(sorted(groups), dtype=np.int64))]] = True
+            wanted = groups if isinstance(groups, np.ndarray) else np.array(sorted(groups), dtype=np.int64)
+            chosen[owner[within(values, wanted)]] = True
             rows = rows_where(rows, chosen)
         self._origin, self._number = int64s(rows.column("origin")), int64s(rows.column("class"))
         self._columns = [rows.column(name).combine_chunks() for name in _MEANT]
@@ -327,14 +328,11 @@ class Meanings:
 
     def have(self, combinations: Combinations) -> Bools:
         """Tell the combinations that have a match."""
-        origins = np.unique(self._origin)
-        if not len(origins):
-            return np.zeros(len(combinations.origin), dtype=np.bool_)
-        place = np.minimum(np.searchsorted(origins, combinations.origin), len(origins) - 1)
-        known = origins[place] == combinations.origin
+        origins = rising(self._origin)
+        known = within(combinations.origin, origins)
         mine = np.searchsorted(origins, self._origin) << 32 | self._number
-        found: Bools = known & np.isin(place << 32 | combinations.number, mine)
-        return found
+        place = np.searchsorted(origins, combinations.origin)
+        return known & within(place << 32 | combinations.number, rising(mine))
 
     def columns(self) -> tuple[Int64s, Int64s, list[pa.Array]]:
         """Return the origin and the number of their classes, and lists: nodes, witness and groups."""

@@ -31,6 +31,7 @@ ASKED: dict[str, list[Callable[[Connection], object]]] = {
         lambda connection: next_stop(connection, 1, 9),
         lambda connection: waiting_queries(connection, 1, 9),
     ],
+    "parts_of_windows": [groups_of_windows_alone],
     "queries_publish": [
         lambda connection: is_published(connection, "c"),
         lambda connection: Publications(connection)._look_up_all(),
