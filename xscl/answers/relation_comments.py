@@ -77,7 +77,7 @@ RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
             "matches that came, and matches that were taken back",
             {
                 "kind": "insert or retract",
-                "because": "late, edited, removed or replayed; NULL: it came",
+                "because": "late, edited, removed, replayed or limit; NULL: it came",
                 "channel": "channel of the event that took it back",
                 "id": "id of that event",
                 "place": "last place of the intake order in that batch",

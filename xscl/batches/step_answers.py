@@ -57,6 +57,8 @@ class Decided:
     """Rows that held before the batch and may be among ``rows``; None: the level gives final ones, each once."""
     came: tuple[Int64s, Int64s] = (_NONE, _NONE)
     """Documents of the batch, and their times, in the order of these; they take answers back that are not final."""
+    cut: Rows | None = None
+    """Lefts whose runs were cut off (``Tree.too_long``): their answers may go without an event that takes them back."""
 
     def is_about(self, places: Int64s) -> Bools:
         """Tell which of the queries at some places this is about."""

@@ -26,11 +26,21 @@ from xscl.batches.step_memory import Readers
 from xscl.batches.step_rows import Rows, joined_rows
 from xscl.batches.step_tree import Tree
 from xscl.batches.taking_back import Retraction, groups_with
+from xscl.catalog.retractions import Because
 from xscl.language.facts import ANSWERS
 from xscl.store.results import NO_DOC, files_with, stored_matches
-from xscl.templates.columns import Bools, Int64s, numbered_rows
+from xscl.templates.columns import Bools, Int64s, numbered_rows, rising
 
-__all__ = ["came_since", "corrected", "having_docs", "made_before", "moved_ahead", "told_once"]
+__all__ = [
+    "came_since",
+    "corrected",
+    "cut_from",
+    "first_docs",
+    "having_docs",
+    "made_before",
+    "moved_ahead",
+    "told_once",
+]
 
 _Answer = tuple[tuple[int, ...], tuple[int, ...]]
 """Documents and nodes of a match."""
@@ -111,6 +121,31 @@ def having_docs(rows: Rows, others: Rows) -> Bools:
     return np.isin(code[: len(rows)], code[len(rows) :])
 
 
+def first_docs(docs: Int64s) -> Int64s:
+    """Return the first document of each row."""
+    found: Int64s = docs[np.arange(len(docs)), np.argmax(docs != NO_DOC, axis=1)] if len(docs) else docs[:, 0]
+    return found
+
+
+def cut_from(docs: Int64s, cut: Rows | None) -> Int64s:
+    """Return the event from which a run was cut off that rows are of; ``NO_DOC`` for other rows.
+
+    Args:
+        docs: documents of the rows.
+        cut: lefts whose runs were cut off.
+    """
+    found = np.full(len(docs), NO_DOC)
+    lefts = docs[:0] if cut is None else cut.docs
+    # Lefts of one FOLD have documents in the same places.
+    for there in np.unique(lefts != NO_DOC, axis=0):
+        some = lefts[((lefts != NO_DOC) == there).all(axis=1)]
+        code = numbered_rows([*np.concatenate([docs, some])[:, there].T])[1]
+        begun = np.full(len(code), NO_DOC)
+        begun[code[len(docs) :]] = first_docs(some)
+        found = np.where(found == NO_DOC, begun[code[: len(docs)]], found)
+    return found
+
+
 def told_once(one: Decided, done: Rows) -> Iterator[Decided]:
     """Yield final rows; those whose answers may be among what was told before, with the rows of that (``done``)."""
     if not len(done):
@@ -164,7 +199,8 @@ def _retracted(
     """Yield what takes answers back; a group is named if its queries have it stored so, and all lose it."""
     told = before.rows
     sources = _sources(batch, readers, [before.answer(each.row) for each in lost]) if lost else {}
-    for each in lost:
+    limits = cut_from(told.docs[[each.row for each in lost]], one.cut)
+    for each, limit in zip(lost, limits.tolist(), strict=True):
         answer, row = before.answer(each.row), each.row
         groups: list[int] = []
         for gid in np.unique(readers.gid[each.lost]).tolist():
@@ -172,8 +208,8 @@ def _retracted(
             whole = gid in sources.get(answer, ()) and bool((each.lost & mine == each.had & mine).all())
             groups += groups_with(gid, readers.number[each.lost & mine], whole=whole)
         later = int(told.ts[row] - told.times[row].max())
-        cause = _cause(one, int(told.start[row]), int(told.ts[row]))
-        yield Retraction(tuple(sorted(groups)), *answer, later, place_of(cause), cause, "late")
+        place, cause, because = _cause(one, int(told.start[row]), int(told.ts[row]), limit)
+        yield Retraction(tuple(sorted(groups)), *answer, later, place, cause, because)
 
 
 def _sources(batch: Attempt, readers: Readers, answers: list[_Answer]) -> dict[_Answer, set[int]]:
@@ -189,11 +225,18 @@ def _sources(batch: Attempt, readers: Readers, answers: list[_Answer]) -> dict[_
     return found
 
 
-def _cause(one: Decided, start: int, ts: int) -> int:
-    """Return the document of the batch that takes an answer back: the first between its start and its time."""
+def _cause(one: Decided, start: int, ts: int, limit: int) -> tuple[int, int, Because]:
+    """Return what takes an answer back: its place, a document, and why.
+
+    A document of the batch does, the first between the answer's start and its time.  If the run was cut off that the
+    answer is of, none does: then it is the event from which that run was cut off (``limit``).
+    """
+    if limit != NO_DOC:
+        return one.ends[0] - 1, limit, "limit"
     docs, times = one.came
     inside = docs[(start <= times) & (times <= ts)]
-    return int((inside if len(inside) else docs)[0])
+    cause = int((inside if len(inside) else docs)[0])
+    return place_of(cause), cause, "late"
 
 
 # -- documents -----------------------------------------------------------------------------------------------------
@@ -236,10 +279,22 @@ def _corrected_documents(teller: Teller, one: Decided, told: Rows) -> list[Retra
         }
     found = [(now[id_][0], tuple(sorted(whose))) for id_, whose in comes.items() if whose]
     teller.write_documents(found, {id_: known[id_] for id_ in comes if id_ in known})
+    limits = _limits(teller, one, told) if any(goes.values()) else {}
     retracted = []
     for id_, whose in goes.items():
         if whose:
             made = before[id_][0]
-            cause = _cause(one, made.ts if made.start is None else made.start, made.ts)
-            retracted.append(Retraction(tuple(sorted(whose)), (known[id_],), (0,), 0, place_of(cause), cause, "late"))
+            start = made.ts if made.start is None else made.start
+            cause = _cause(one, start, made.ts, limits.get(id_, NO_DOC))
+            retracted.append(Retraction(tuple(sorted(whose)), (known[id_],), (0,), 0, *cause))
     return retracted
+
+
+def _limits(teller: Teller, one: Decided, told: Rows) -> dict[str, int]:
+    """Return the events from which runs were cut off, by the ids of documents that were made of these runs."""
+    begun = cut_from(told.docs, one.cut)
+    return {
+        id_: doc
+        for doc in rising(begun[begun != NO_DOC]).tolist()
+        for id_ in _made(teller, replace(one, rows=told.take(begun == doc)), ())[0]
+    }

@@ -20,7 +20,7 @@ from xscl.batches.aggregate_answers import Frontier
 from xscl.batches.attempt import Attempt
 from xscl.batches.published_removals import published_numbers
 from xscl.batches.step_answers import Decided, Kind, Teller, groups_having, having
-from xscl.batches.step_corrections import made_before
+from xscl.batches.step_corrections import cut_from, made_before
 from xscl.batches.step_matches import answer_nodes
 from xscl.batches.step_memory import Readers
 from xscl.batches.step_parts import PartMatches, all_results
@@ -28,11 +28,11 @@ from xscl.batches.step_rows import Rows, State, numbered_nodes
 from xscl.batches.step_tree import Tree
 from xscl.batches.taking_back import Retraction, groups_with
 from xscl.catalog.retained_from import keep_times
-from xscl.catalog.retractions import Retracted, read_retractions
+from xscl.catalog.retractions import Because, Retracted, read_retractions
 from xscl.language.facts import ANSWERS
 from xscl.language.step_terms import Fold, StepsDefinition, Without
 from xscl.store.event_files import events_of
-from xscl.store.results import stored_matches
+from xscl.store.results import NO_DOC, stored_matches
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.lanes import FAR
 
@@ -162,7 +162,7 @@ class _Held:
         """Return the id of the first document of an answer."""
         return self._events[answer[0][0]][2]
 
-    def lost(self, answer: _Answer, lost: Bools, had: Bools, cause: int) -> Retraction:
+    def lost(self, answer: _Answer, lost: Bools, had: Bools, cause: int, because: Because) -> Retraction:
         """Return what takes an answer back from some of the queries that had it; ``cause`` is a document."""
         stored, readers = self.stored[answer], self.readers
         groups: list[int] = []
@@ -171,7 +171,7 @@ class _Held:
             numbers = readers.number[lost & mine]
             whole = gid in stored.sources and bool((lost & mine == had & mine).all())
             groups += groups_with(gid, numbers, whole=whole)
-        return Retraction(tuple(sorted(groups)), *answer, stored.later, self.first, cause, "replayed")
+        return Retraction(tuple(sorted(groups)), *answer, stored.later, self.first, cause, because)
 
 
 class Replay:
@@ -256,7 +256,11 @@ class Replay:
             had = held.had(answer)
             lost = had & mine & ~now.get(answer, np.zeros(len(had), dtype=np.bool_))
             if lost.any():
-                retracted.append(held.lost(answer, lost, had, self.cause(span, channels)))
+                limit = NO_DOC if one.definition.has_values else int(cut_from(np.array([answer[0]]), one.cut)[0])
+                cause: tuple[int, Because] = (limit, "limit")
+                if limit == NO_DOC:
+                    cause = self.cause(span, channels), "replayed"
+                retracted.append(held.lost(answer, lost, had, *cause))
         return retracted
 
     def _open(self, teller: Teller, one: Decided, held: _Held) -> set[_Answer]:

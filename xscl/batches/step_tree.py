@@ -42,7 +42,7 @@ class Tree:
     most: int = MOST_INSTANCES
     """Instances that a FOLD makes."""
     too_long: list[Rows] = field(default_factory=list)
-    """Lefts whose runs were cut off."""
+    """Lefts whose runs were cut off, each by the documents of the left alone."""
     items: Items | None = None
     """Gives the items that documents are versions of; None: each is its own."""
     _numbers: Mapping[int, str] = field(default_factory=dict)
@@ -202,7 +202,9 @@ class Tree:
         keys = np.concatenate(rules.keys)
         asked = meeting.requests(rows.take(out.waiting), keys[out.waiting])
         self._keep_rights(node, meeting, asked)
-        self.too_long.append(begin.take(out.too_long))
+        cut = begin.take(out.too_long)
+        cut.docs[:, self.layout.of_parts(parts_in(node.right))[0]] = NO_DOC  # however far a run has come
+        self.too_long.append(cut)
         if not node.longest:
             self._keep(node, "left", rows.take(out.waiting[keys[out.waiting] >= 0]))
             return rows.take(np.arange(count, len(rows)))

@@ -26,7 +26,7 @@ from xscl.batches.function_failures import failed, failed_value, own_terms
 from xscl.batches.refusals import Rejection
 from xscl.batches.settled import settled_times
 from xscl.batches.step_answers import Decided, Teller
-from xscl.batches.step_corrections import came_since, corrected, having_docs, moved_ahead, told_once
+from xscl.batches.step_corrections import came_since, corrected, first_docs, having_docs, moved_ahead, told_once
 from xscl.batches.step_files import CUT, DONE, TOLD, KeptRows, KeptSteps, Member, read_steps, state_of, write_steps
 from xscl.batches.step_meeting import TooMany
 from xscl.batches.step_memory import SharedStep
@@ -44,7 +44,7 @@ from xscl.store.event_files import events_of
 from xscl.store.results import NO_DOC
 from xscl.store.state_files import StateFile
 from xscl.templates.absence import Settled
-from xscl.templates.columns import Int64s
+from xscl.templates.columns import Int64s, rising
 from xscl.templates.fold_rounds import MOST_INSTANCES, MOST_ROUNDS
 
 __all__ = ["Steps", "commit_steps"]
@@ -268,17 +268,17 @@ class Steps:
                 yield from self._moved(step, look, some, settled)
             return
         self.changed |= bool(len(final))
+        too_long = joined_rows([nothing, *tree.too_long, short])
         if look.end == NEVER:
             repeated = tree.repeated(joined_rows([done, final]))
             kept = {**tree.state, TOLD: ahead, DONE: repeated, CUT: short}
             kept = {name: rows for name, rows in kept.items() if len(rows)}
             self._new.rows[step.name].append(KeptRows(members, sharing.sets, kept))
-            short = joined_rows([*tree.too_long, short])
-            self._refuse(short.take(~having_docs(short, cut)), members)
+            self._refuse(too_long.take(~having_docs(too_long, cut)), members)
             for term in own_terms(terms_of(step.definition.root)):
                 self._refuse_values(layout, term, new[term.part], members)
         final, ahead, told, done = (of_members(rows, layout, step.definition) for rows in (final, ahead, told, done))
-        decided = Decided(step.definition, layout, together, sharing, final)
+        decided = Decided(step.definition, layout, together, sharing, final, cut=too_long)
         if not step.corrects:
             yield from told_once(decided, done)
             return
@@ -318,8 +318,8 @@ class Steps:
         publisher = self.batch.publisher
         if not len(rows) or publisher is None:
             return
-        docs = np.array([next(doc for doc in row if doc != NO_DOC) for row in rows.docs.tolist()], dtype=np.int64)
-        known = self._events(np.unique(docs))
+        docs = rising(first_docs(rows.docs))
+        known = self._events(docs)
         message = (
             f"a run from this event ends early: it has {MOST_ROUNDS:,} iterations or matches at once, or the FOLD made "
             f"{MOST_INSTANCES:,} in this batch; give FOLD a window, or a stricter WHILE"

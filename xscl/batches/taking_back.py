@@ -31,7 +31,7 @@ class Retraction:
     place: int
     """Place of what takes it back."""
     other: int
-    """Number of the document that does."""
+    """Number of the document that does, or from which a run was cut off that it is of."""
     because: Because = "late"
     exchange: int | None = None
 
@@ -62,7 +62,7 @@ def retraction_rows(
             "later": each.later,
             "place": each.place,
             "exchange": each.exchange,
-            "because": "replayed" if span.replayed else each.because,
+            "because": "replayed" if span.replayed and each.because != "limit" else each.because,
             "channel": other["channel"],
             "id": other["id"],
         }

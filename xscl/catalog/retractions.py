@@ -26,8 +26,10 @@ __all__ = [
     "trim_retractions",
 ]
 
-Because = Literal["late", "edited", "removed", "replayed"]
-"""Cause that took a match back: a late event, a newer version, a removal, or a late event that was taken again."""
+Because = Literal["late", "edited", "removed", "replayed", "limit"]
+"""Cause that took a match back: a late event, a newer version, a removal, a late event that was taken again, or a limit
+at which its run was cut off.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Retracted:
     """A query that was dropped before this place keeps it."""
     because: Because
     channel: str | None
-    """Channel of the event that did it."""
+    """Channel of the event that did it, or from which the run was cut off."""
     id: str | None
     """Id of that event."""
 

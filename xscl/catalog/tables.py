@@ -495,7 +495,7 @@ RETRACTIONS = Table(
     _count("later", "time from its newest member to it, microseconds"),
     _needed("place", BigInteger, "a query that was dropped before this place keeps it"),
     Column("exchange", BigInteger, comment="a query has it only if it sees members from there on; NULL: every one"),
-    _needed("because", String, "late, edited, removed or replayed"),
+    _needed("because", String, "late, edited, removed, replayed or limit"),
     Column("channel", String, comment="channel of the event that did it"),
     Column("id", String, comment="id of that event"),
     sa.Index("retractions_batch", "batch"),

@@ -14,6 +14,7 @@ from xscl.answers.explain_text import explanation_text
 from xscl.answers.step_templates import step_rows
 from xscl.base.errors import CatalogError
 from xscl.base.failpoints import crash_at, hooked
+from xscl.batches import step_tree
 from xscl.registry.channels import set_channel
 from xscl.store.join_state import files_of_kind
 from xscl.templates import fold_rounds
@@ -177,6 +178,50 @@ def test_runs_that_are_cut_off_before_they_are_final_are_told_once(
         engine.ingest([event("a", ts)])
         rejected += [each.id for report in engine.run_once() for each in report.rejected]
     assert rejected == ["a1", "a2", "a3", "a4"]
+
+
+RUNS = "a->x[./k->k] FOLD {k = l} b->y[./k->l]"
+
+
+@pytest.fixture
+def few_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a FOLD make few instances in a batch before its runs are cut off."""
+    monkeypatch.setattr(step_tree, "folded", lambda *args: fold_rounds.folded(*args[:-1], 4))
+
+
+@pytest.mark.usefixtures("few_instances")
+@pytest.mark.parametrize("made", ["", "SELECT count() AS n, l FROM "])
+def test_answers_of_runs_that_are_cut_off_later_go_by_that_limit(engine: xscl.Engine, made: str) -> None:
+    """Events that come in order begin so many runs that the first one is cut off; no event forbids its answers."""
+    engine.register(f"{made}{RUNS} CONSISTENCY MIDDLE", name="q")
+    take(engine, event("a", 1), event("b", 6), event("b", 7), event("b", 8))
+    assert len(engine.matches("q")) == 3
+    engine.ingest(event("a", ts) for ts in (2, 3, 4, 5))
+    rejected = [(each.query, each.id, each.condition) for report in engine.run_once() for each in report.rejected]
+    assert rejected == [("q", f"a{ts}", "XSCL_RUN_LIMIT") for ts in range(1, 6)]
+    assert len(engine.matches("q")) == 5
+    gone = [match.retracted for match in engine.changes("q", after="start") if match.retracted is not None]
+    assert [(each.because, each.by) for each in gone] == [("limit", ("a", "a1"))] * 2
+    take(engine, event("a", 60))
+    assert len(engine.matches("q")) == 5 and len(list(engine.changes("q", after="start"))) == 9
+
+
+@pytest.mark.usefixtures("few_instances")
+def test_a_time_that_moves_on_may_cut_runs_off(engine: xscl.Engine) -> None:
+    """No event of the batch has to do with the answers that go, and other queries have theirs."""
+    engine.register(f"{RUNS} CONSISTENCY BLOCKING 2 s MEMORY 10 s", name="q")
+    engine.register(f"{NEXT} CONSISTENCY MIDDLE", name="other")
+    take(engine, event("a", 1), event("b", 3), event("b", 4), event("b", 5), event("b", 7))
+    assert held(engine) == ["a1 b3", "a1 b4"]
+    take(engine, *(xscl.Event("a", f"x{number}", 7.5, xml="<r><k>1</k></r>") for number in range(4)), event("b", 8))
+    assert held(engine) == ["a1 b3", "a1 b4", "a1 b5"]
+    engine.heartbeat("a", 10_500_000)
+    engine.heartbeat("b", 10_500_000)
+    rejected = [each.id for report in engine.run_once() for each in report.rejected if each.query == "q"]
+    assert rejected == ["a1", "x0", "x1", "x2", "x3"]
+    assert len(held(engine)) == 5 and "a1 b3" in held(engine)
+    assert {line for line in log(engine) if line.startswith("-")} == {"- limit a1"}
+    assert len(held(engine, "other")) == 5
 
 
 def test_a_query_that_names_no_level_waits_where_times_are_settled(engine: xscl.Engine) -> None:
