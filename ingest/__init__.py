@@ -4,6 +4,7 @@ Modules in reading order:
 
 * ``records``: what readers yield besides ``xscl.base.types.Event``
 * ``lines``: lines of byte streams, bounded in length
+* ``plain_rows``: JSON lines in which nothing can be wrong → rows, many at once
 * ``event_file``: lines of an event file → records
 * ``dates``: the dates of feeds, read strictly
 * ``markup``: HTML and XHTML of strangers → plain text and links

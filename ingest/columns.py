@@ -43,6 +43,8 @@ _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{0,5}[1-9])?Z$"
 _ANY_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]+)?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})$"
 _MOST_DIGITS = 1_000
+_FEW = 100
+"""Values that tell at little cost something of their column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,11 +116,18 @@ def text_type(values: pa.StringArray) -> str | None:
         (_ANY_TIME, "timestamp"),
         (_DATE, "date"),
     ):
-        if _all(pc.match_substring_regex(values, pattern)):
+        # Most columns show by some values that they are not of a type.
+        if _all(pc.match_substring_regex(values[:_FEW], pattern)) and _all(pc.match_substring_regex(values, pattern)):
             if found == "double" and pc.any(pc.match_substring_regex(values, _LEADING_ZERO)).as_py():
                 return "string"
             return found
     return "boolean" if _all(pc.is_in(values.drop_null(), pa.array(["true", "false"]))) else "string"
+
+
+def _repeat(values: pa.Array) -> bool:
+    """Whether each value seems to be there several times, as the names of some rooms are."""
+    some = values[: len(values) // 10]
+    return len(some) >= _FEW and 4 * len(some.unique()) < len(some)
 
 
 def _all(found: pa.BooleanArray) -> bool:
@@ -143,6 +152,14 @@ def column_cells(values: pa.Array, expected: str, *, texts: bool = False) -> Cel
         return Cells(pa.nulls(len(values), pa.string()))
     if not texts and expected not in _FITS[found]:
         raise SourceError("XSCL_ROW_SCHEMA", f"expected {expected}, found {found}")
+    if found in ("string", "double") and _repeat(values):
+        coded = values.dictionary_encode()
+        cells = _different_cells(coded.dictionary, found, expected)
+        return Cells(cells.texts.take(coded.indices), _taken(cells.doubtful, coded.indices))
+    return _different_cells(values, found, expected)
+
+
+def _different_cells(values: pa.Array, found: str, expected: str) -> Cells:
     if found == "string":
         return _FROM_TEXT[expected](values.cast(pa.string()))
     return _FROM_VALUES[found](values, expected)
@@ -198,8 +215,7 @@ def _from_floats(values: pa.Array, expected: str) -> Cells:
 
 
 def _double_texts(numbers: pa.DoubleArray) -> pa.StringArray:
-    texts = numbers.cast(pa.string())
-    texts = pc.if_else(pc.equal(texts, "-0"), "0", texts)
+    texts = pc.add(numbers, 0.0).cast(pa.string())  # -0.0 becomes 0.0
     return _rewritten(texts, pc.match_substring(texts, "e"), lambda text: column_text(float(text)))
 
 
@@ -356,6 +372,11 @@ def _masked(texts: pa.StringArray, without: Mask) -> pa.StringArray:
 def _places(found: pa.BooleanArray) -> Mask:
     """Return the mask of values for which a test holds; NULL fails it."""
     return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _taken(places: Mask | None, indices: pa.Int32Array) -> Mask | None:
+    """Return the mask of values by that of the different values that they are; NULL is at no place."""
+    return None if places is None else _places(pa.array(places).take(indices))
 
 
 def _present(values: pa.Array) -> Mask:

@@ -21,6 +21,7 @@ from typing import TypeVar
 from xscl.base.errors import SourceError
 from xscl.base.types import Event, Scalar, to_micros
 from xscl.ingest.lines import MAX_LINE_BYTES
+from xscl.ingest.plain_rows import plain_row
 from xscl.ingest.records import Drop, Flush, Heartbeat, Record, Register, Rejected, Removal
 
 _T = TypeVar("_T")
@@ -47,9 +48,6 @@ _JSON_NAMES = {
     Decimal: "a number",
     type(None): "null",
 }
-
-
-_PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 def read_event_lines(
@@ -111,26 +109,8 @@ def read_row_line(line: bytes | str, *, first: bool = True) -> dict[str, Scalar]
     text = _line_text(line, first=first)
     if not text:
         return None
-    plain = _plain_row(text)
+    plain = plain_row(text)
     return _row(_json_object(text)) if plain is None else plain
-
-
-def _plain_row(text: str) -> dict[str, Scalar] | None:
-    """Return the row of a line in which nothing can be wrong; None where it is to be looked at closely."""
-    if "\\u" in text:
-        return None
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    # As many keys as were written: none was written twice.
-    if not isinstance(found, dict) or text.count('":') != len(found):
-        return None
-    for value in found.values():
-        kind = type(value)
-        if kind not in _PLAIN or (kind is float and not math.isfinite(value)):
-            return None
-    return found
 
 
 def _bad(message: str) -> SourceError:

@@ -15,6 +15,7 @@ from xscl.base.errors import SourceError
 from xscl.base.types import Scalar
 from xscl.ingest.event_file import read_row_line
 from xscl.ingest.lines import ByteStream, LineRange, placed_lines
+from xscl.ingest.plain_rows import plain_rows
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Rejected, RowTable, rejected
 
@@ -23,6 +24,8 @@ __all__ = ["python_table", "read_json_lines"]
 
 _BLOCK = 2 * 1024 * 1024
 """Bytes in which the lines of one table begin."""
+_TOGETHER = 100
+"""Lines that are read at once, if nothing can be wrong with any of them."""
 
 
 _EXACT = 2**53
@@ -40,26 +43,45 @@ def read_json_lines(
         reading: options; ``format`` has no meaning here.
         within: the range to read; None: the whole file.
     """
-    lines = within or LineRange()
-    block = lines.begin // _BLOCK
+    within = within or LineRange()
+    block, first, lines = within.begin // _BLOCK, within.line, list[bytes]()
+
+    def tables() -> Iterator[RowTable]:
+        rows, numbers, problems = _json_rows(lines, first, channel=channel, source=source)
+        if rows or problems:
+            yield python_table(rows, numbers, problems, channel=channel, source=source, reading=reading)
+
+    for at, text in placed_lines(stream, begin=within.begin, end=within.end):
+        if at // _BLOCK != block:
+            yield from tables()
+            block, first, lines = at // _BLOCK, first + len(lines), []
+        lines.append(text)
+    yield from tables()
+
+
+def _json_rows(
+    lines: Sequence[bytes], first: int, *, channel: str, source: str
+) -> tuple[list[dict[str, Scalar]], list[int], list[Rejected]]:
+    """Read lines from the one with the number ``first`` on: rows, their numbers, and lines that are none."""
     rows: list[dict[str, Scalar]] = []
     numbers: list[int] = []
     problems: list[Rejected] = []
-    placed = placed_lines(stream, begin=lines.begin, end=lines.end)
-    for number, (at, text) in enumerate(placed, start=lines.line):
-        if at // _BLOCK != block:
-            if rows or problems:
-                yield python_table(rows, numbers, problems, channel=channel, source=source, reading=reading)
-            rows, numbers, problems, block = [], [], [], at // _BLOCK
-        try:
-            row = read_row_line(text, first=number == 1)
-            if row is not None:
-                rows.append(row)
-                numbers.append(number)
-        except SourceError as error:
-            problems.append(rejected(f"{source}:{number}", error, channel))
-    if rows or problems:
-        yield python_table(rows, numbers, problems, channel=channel, source=source, reading=reading)
+    for start in range(0, len(lines), _TOGETHER):
+        some = lines[start : start + _TOGETHER]
+        plain = plain_rows(some)
+        if plain is not None:
+            rows += plain
+            numbers += range(first + start, first + start + len(some))
+            continue
+        for number, line in enumerate(some, start=first + start):
+            try:
+                row = read_row_line(line, first=number == 1)
+                if row is not None:
+                    rows.append(row)
+                    numbers.append(number)
+            except SourceError as error:
+                problems.append(rejected(f"{source}:{number}", error, channel))
+    return rows, numbers, problems
 
 
 def python_table(
@@ -72,8 +94,7 @@ def python_table(
     reading: Reading,
 ) -> RowTable:
     """Make a table of rows of Python; a row with a value of another kind than most in its column is a problem."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    columns = {name: [row.get(name) for row in rows] for name in names}
+    columns = _columns(rows)
     wrong: dict[int, str] = {}
     for name, values in columns.items():
         if _is_sound(set(map(type, values)) - {type(None)}, values):
@@ -91,9 +112,12 @@ def python_table(
                 wrong.setdefault(place, f"column {name!r}: expected {wanted}, found {kind} {str(value)[:80]!r}")
     where = [f"{source}:{number}" for number in numbers]
     refused = [Rejected(where[place], "XSCL_ROW_SCHEMA", wrong[place], channel) for place in sorted(wrong)]
-    kept = [place for place in range(len(rows)) if place not in wrong]
-    arrays = {name: _python_array([values[place] for place in kept]) for name, values in columns.items()}
-    taken = np.array([numbers[place] for place in kept], dtype=np.int64)
+    taken = np.array(numbers, dtype=np.int64)
+    if wrong:
+        kept = [place for place in range(len(rows)) if place not in wrong]
+        columns = {name: [values[place] for place in kept] for name, values in columns.items()}
+        taken = taken[kept]
+    arrays = {name: _python_array(values) for name, values in columns.items()}
     return RowTable(
         channel,
         pa.table(arrays),
@@ -105,6 +129,18 @@ def python_table(
     )
 
 
+def _columns(rows: Sequence[Mapping[str, Scalar]]) -> dict[str, list[Scalar]]:
+    """Return the values of each column, None where a row lacks it."""
+    if rows and sum(map(len, rows)) == len(rows) * len(rows[0]):
+        try:
+            # Rows of as many columns as the first, which have all of its columns, have no other.
+            return {name: [row[name] for row in rows] for name in rows[0]}
+        except KeyError:
+            pass
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
 _KINDS = (
     (bool, "boolean"),
     (int, "bigint"),
@@ -114,6 +150,9 @@ _KINDS = (
     (datetime, "timestamp"),
     (date, "date"),
 )
+
+
+_ARRAYS = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
 
 
 def _is_sound(types: set[type], values: Sequence[Scalar]) -> bool:
@@ -134,6 +173,11 @@ def _fits(value: int, *, exact: bool) -> bool:
 
 
 def _python_array(values: list[Scalar]) -> pa.Array:
-    if any(isinstance(value, float) for value in values):
+    types = set(map(type, values)) - {type(None)}
+    if types == {float, int}:
+        return pa.array(values, pa.float64())
+    if len(types) == 1:
+        return pa.array(values, _ARRAYS.get(types.pop()))
+    if any(issubclass(type_, float) for type_ in types):
         return pa.array([None if value is None else float(cast(float, value)) for value in values], pa.float64())
     return pa.array(values)

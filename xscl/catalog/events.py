@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -23,11 +24,13 @@ __all__ = [
     "add_event_ids",
     "add_row_ranges",
     "edited_between",
+    "find_digests",
     "find_event_ids",
     "find_feed_digests",
     "files_between",
     "add_published_ids",
     "forget_published",
+    "has_event_ids",
     "newer_versions",
     "ranges_of_file",
     "remove_event_file",
@@ -136,9 +139,10 @@ and again."""
 def add_event_ids(connection: Connection, rows: Sequence[IdRow]) -> None:
     """Add ids of events."""
     if rows:
-        # In their order neighbours meet the same pages of an index.
+        # In their order neighbours meet the same pages of an index.  Most rows are of one channel.
+        ordered = sorted(sorted(rows, key=itemgetter(1)), key=itemgetter(0))
         statement, _ = insertion(connection.dialect, EVENT_IDS.insert(), EventId._fields)
-        connection.exec_driver_sql(statement, sorted(rows))
+        connection.exec_driver_sql(statement, ordered)
 
 
 def add_published_ids(connection: Connection, rows: Sequence[Row]) -> None:
@@ -159,6 +163,27 @@ def find_feed_digests(connection: Connection, channel: str, feed: str, ids: Coll
     values = {"ids": json.dumps(sorted(ids), ensure_ascii=False), "channel": channel, "feed": feed}
     statement = _of_feed(connection.dialect.name == "sqlite")
     return [FeedDigest._make(row) for row in connection.execute(statement, values)]
+
+
+def has_event_ids(connection: Connection, channel: str) -> bool:
+    """Whether ids of events of a channel are kept one by one."""
+    some = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.channel == channel).limit(1)
+    return connection.execute(some).first() is not None
+
+
+def find_digests(connection: Connection, channel: str, ids: Collection[str]) -> dict[str, str]:
+    """Find the digests of the events of a channel that have one of these ids, by their ids with feed and version."""
+    values = {"ids": json.dumps(list(ids), ensure_ascii=False), "channel": channel}
+    found = connection.execute(_digests(connection.dialect.name == "sqlite"), values)
+    return {row.id: row.digest for row in found}
+
+
+@cache
+def _digests(sqlite: bool) -> sa.TextClause:
+    return sa.text(
+        f"SELECT event_ids.id, event_ids.digest FROM {_listed(sqlite)} CROSS JOIN event_ids"
+        " WHERE event_ids.channel = :channel AND event_ids.id = wanted.value"
+    )
 
 
 @cache

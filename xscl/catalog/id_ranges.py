@@ -81,6 +81,9 @@ def rows_by_id(
 ) -> Iterator[tuple[str, RangeRow]]:
     """(channel, row) of the ids that ranges hold; ``wanted`` are ids by channel."""
     for channel, ids in wanted.items():
+        some = sa.select(ROW_RANGES.c.docid).where(ROW_RANGES.c.channel == channel).limit(1)
+        if connection.execute(some).first() is None:
+            continue
         by_prefix: dict[str, dict[int, str]] = {}
         for text in ids:
             if (found := split_id(text)) is not None:

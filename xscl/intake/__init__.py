@@ -36,6 +36,7 @@
 * ``row_changes``: Tables of rows that are changes: a column says of each row whether it comes or goes
   (``--op COLUMN``)
 * ``row_columns``: Columns of tables of rows: checks of those that a caller names, and arrays of one piece
+* ``row_digests``: Digests of many rows, a column at a time
 * ``row_ids``: Ids of rows: read from a table, and compared with those that are there
 * ``rows``: Tables of rows into the home, a column at a time: one file and one transaction take a chunk
 * ``task_faults``: Failures of Spark while tasks take in inputs, by name and with what to do

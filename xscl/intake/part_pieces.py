@@ -23,12 +23,12 @@ from xscl.catalog.records import ChannelInfo
 from xscl.ingest.file_parts import FilePart, read_part
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Control, FeedDocument, Noted, Record, Rejected, RowTable
-from xscl.ingest.rows import cells_digest
 from xscl.intake.checks import CheckedEvent, KeptDocument, check_events
 from xscl.intake.feed_entries import CheckedFeed, check_feed
 from xscl.intake.part_files import keep_rows, keep_texts
 from xscl.intake.record_runs import record_runs
 from xscl.intake.row_batch import RowBatch, read_batch, settle
+from xscl.intake.row_digests import row_digests
 from xscl.intake.rows import row_chunks
 from xscl.store.event_content import document_digest
 
@@ -169,8 +169,7 @@ def _digests(batch: RowBatch) -> list[str] | None:
     if batch.ids.numbers is not None:
         return None
     assert batch.channel.schema is not None
-    rows = zip(*(column.to_pylist() for column in batch.cells), strict=True)
-    return [cells_digest(batch.channel.schema, row) for row in rows]
+    return row_digests(batch.channel.schema, batch.cells, len(batch.kept))
 
 
 def _event_piece(records: Sequence[Record], terms: PartTerms) -> EventPiece:

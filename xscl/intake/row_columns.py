@@ -18,6 +18,8 @@ __all__ = ["Mask", "Places", "as_mask", "cell_lists", "check_columns", "no_colum
 
 Mask = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
+_PART = 10_000
+"""Rows whose cells become lists together."""
 
 
 def check_columns(schema: pa.Schema, options: RowOptions) -> None:
@@ -67,8 +69,17 @@ def as_mask(flags: pa.BooleanArray) -> Mask:
     return np.asarray(flags.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
-def cell_lists(columns: Sequence[pa.StringArray], count: int) -> pa.ListArray:
+def cell_lists(columns: Sequence[pa.StringArray], count: int) -> pa.ChunkedArray:
     """Make a list of cells for each of ``count`` rows."""
+    # What some thousand rows need stays in the processor's cache.
+    parts = [
+        _cell_lists([column.slice(start, _PART) for column in columns], min(_PART, count - start))
+        for start in range(0, count, _PART)
+    ]
+    return pa.chunked_array(parts, pa.list_(pa.string()))
+
+
+def _cell_lists(columns: Sequence[pa.StringArray], count: int) -> pa.ListArray:
     width = len(columns)
     row_wise = np.arange(count * width, dtype=np.int64).reshape(width, count).T.ravel()
     values = pa.concat_arrays(columns).take(pa.array(row_wise))

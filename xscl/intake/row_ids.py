@@ -14,16 +14,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.catalog.events import find_digests, has_event_ids
 from xscl.catalog.id_ranges import StoredRows, rows_by_id, stored_rows
 from xscl.catalog.records import ChannelInfo
-from xscl.catalog.tables import EVENT_IDS, in_parts
 from xscl.ingest.records import RowTable
 from xscl.ingest.row_times import as_array
 from xscl.ingest.rows import cells_digest
 from xscl.intake.row_columns import Mask, Places, as_mask, cell_lists
+from xscl.intake.row_digests import row_digests
 
 __all__ = ["KnownRows", "RowIds", "known_rows", "read_ids"]
 
@@ -81,7 +81,7 @@ def known_rows(
     ids: RowIds,
     cells: Sequence[pa.StringArray],
     kept: Mask,
-    row_digests: Sequence[str] | None = None,
+    digests_of_rows: Sequence[str] | None = None,
 ) -> KnownRows:
     """Find the rows whose ids the channel has; a row whose id comes twice in the table counts as known the second time.
 
@@ -92,11 +92,13 @@ def known_rows(
         ids: ids of the rows.
         cells: a column each.
         kept: rows that are looked at; of others nothing is said.
-        row_digests: of the rows, where that is known already.
+        digests_of_rows: where that is known already.
     """
     known = KnownRows(np.zeros(len(kept), dtype=np.bool_), np.zeros(len(kept), dtype=np.bool_))
     assert channel.schema is not None
-    digests = _single_ids(connection, channel.name, ids.texts)
+    digests: dict[str, str] = {}
+    if has_event_ids(connection, channel.name):
+        digests = find_digests(connection, channel.name, ids.texts.filter(pa.array(kept)).to_pylist())
     places: Places = np.zeros(0, dtype=np.int64)
     if ids.numbers is not None:
         first, last = int(ids.numbers[0]), int(ids.numbers[-1])
@@ -108,14 +110,12 @@ def known_rows(
         for _, row in rows_by_id(connection, root, {channel.name: ids.texts.to_pylist()}):
             digests[row.id] = cells_digest(channel.schema, row.cells)
         places = np.flatnonzero(kept)
-    columns = [column.to_pylist() for column in cells] if len(places) and row_digests is None else []
-    for place in places.tolist():
-        id_ = ids.texts[place].as_py()
-        digest = (
-            cells_digest(channel.schema, [column[place] for column in columns])
-            if row_digests is None
-            else row_digests[place]
-        )
+    at = pa.array(places)
+    if digests_of_rows is None:
+        mine = row_digests(channel.schema, [column.take(at) for column in cells], len(places))
+    else:
+        mine = [digests_of_rows[place] for place in places]
+    for place, id_, digest in zip(places.tolist(), ids.texts.take(at).to_pylist(), mine, strict=True):
         before = digests.get(id_)
         if before is None:
             digests[id_] = known.digests[place] = digest
@@ -131,21 +131,10 @@ def _compare(numbers: Places, cells: Sequence[pa.StringArray], stored: StoredRow
     common = np.flatnonzero(stored.numbers[at] == numbers)
     if not len(common):
         return
-    mine = cell_lists([column.take(pa.array(common)) for column in cells], len(common)).flatten()
-    theirs = stored.cells.take(pa.array(at[common])).flatten()
+    mine = pc.list_flatten(cell_lists([column.take(pa.array(common)) for column in cells], len(common)))
+    theirs = pc.list_flatten(stored.cells.take(pa.array(at[common])))
     equal = pc.equal(mine, theirs).fill_null(False)
     equal = pc.or_(equal, pc.and_(mine.is_null(), theirs.is_null()))
     same = as_mask(equal).reshape(len(common), len(cells)).all(axis=1)
     known.same[common[same]] = True
     known.other[common[~same]] = True
-
-
-def _single_ids(connection: Connection, channel: str, texts: pa.StringArray) -> dict[str, str]:
-    """Read the digests of those ids that are kept one by one."""
-    if connection.execute(sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.channel == channel).limit(1)).first() is None:
-        return {}
-    digests: dict[str, str] = {}
-    for part in in_parts(texts.to_pylist()):
-        mine = EVENT_IDS.c.channel == channel, EVENT_IDS.c.id.in_(part)
-        digests.update((row.id, row.digest) for row in connection.execute(sa.select(EVENT_IDS).where(*mine)))
-    return digests

@@ -24,7 +24,15 @@ __all__ = ["event_document", "events_of", "new_event_file", "write_event_file"]
 
 _GROUP = 2_000  # small enough that a batch is read by all cores
 _GROUP_OF_ROWS = 10_000
-_REPEATED = ["channel", "version", "time_source", "membership"]  # columns of few different values
+_OPTIONS = {
+    "compression": "zstd",
+    "use_dictionary": ["channel", "version", "time_source", "membership"],  # columns of few different values
+    "column_encoding": dict.fromkeys(
+        ("docid", "item", "ts", "received", "behind", "declared", "start"), "DELTA_BINARY_PACKED"
+    ),
+    "write_statistics": ["docid", "channel", "id", "ts"],  # readers choose row groups by these
+    **PAGE_CHECKSUMS,
+}
 
 
 def new_event_file(folder: Path, first: int) -> Path:
@@ -38,8 +46,7 @@ def write_event_file(path: Path, table: pa.Table) -> Path:
     group = _GROUP if cells.null_count else _GROUP_OF_ROWS
 
     def write(target: Path) -> None:
-        options = {"compression": "zstd", "use_dictionary": _REPEATED, **PAGE_CHECKSUMS}
-        pq.write_table(table, target, row_group_size=group, **options)
+        pq.write_table(table, target, row_group_size=group, **_OPTIONS)
 
     return write_sealed(path, write)
 

@@ -62,6 +62,13 @@ def check(values, expected, array, *, texts=False):
         else:
             assert value is not None
             assert text is None
+    if len(values):
+        times = 1_000 // len(values) + 1
+        repeated = column_cells(pa.concat_arrays([array] * times), expected, texts=texts)
+        assert repeated.texts.to_pylist() == found.texts.to_pylist() * times
+        assert doubtful * times == (
+            [False] * len(repeated.texts) if repeated.doubtful is None else repeated.doubtful.tolist()
+        )
 
 
 @many
@@ -156,6 +163,8 @@ def test_times_outside_the_years_are_doubtful() -> None:
         (["2013-01-01"], "date"),
         (["N14228", "1"], "string"),
         (["123456789012345678901"], "decimal"),
+        (["1"] * 1_000 + ["1.5"], "double"),
+        (["1"] * 1_000 + ["x"], "string"),
     ],
 )
 def test_types_of_texts(texts, expected) -> None:

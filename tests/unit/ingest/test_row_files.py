@@ -19,6 +19,7 @@ from xscl.base.types import Event
 from xscl.ingest import csv_files
 from xscl.ingest.csv_files import read_csv
 from xscl.ingest.json_rows import read_json_lines
+from xscl.ingest.plain_rows import plain_row, plain_rows
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Noted, Record, Rejected, RowTable
 from xscl.ingest.row_format import row_format
@@ -163,6 +164,32 @@ def test_json_lines_that_are_no_rows_cost_themselves_only() -> None:
         ("j:14", "XSCL_ROW_SCHEMA"),
         ("j:18", "XSCL_ROW_SCHEMA"),
     ]
+
+
+def test_a_key_may_not_come_twice_whatever_stands_behind_it() -> None:
+    found = read_json(b'{"a": 1}\n{"a" : 1, "a": 2}\n{"\\u0061": 1, "a": 2}\n{"b" : 1}')
+    assert [number for number, _ in rows(found)] == [1, 4]
+    assert problems(found) == [("j:2", "XSCL_BAD_EVENT_LINE"), ("j:3", "XSCL_BAD_EVENT_LINE")]
+
+
+_PIECES = ['{"a": 1}', '{"a": 1}', '{"a":"}"}', '{"a":{}', '{"a":[1', "2]}", "", '{"a": 1}, {"a": 2}', '"b": 1}']
+_PIECES += [
+    '{"a": 1e999}',
+    '{"a": -1e999}',
+    '{"a": NaN}',
+    '{"a":"\\ud800"}',
+    '{"a":"\\ud83d\\ude00"}',
+    '{"a": {"b":1}, "a":1}',
+]
+
+
+@given(st.lists(st.sampled_from(_PIECES), max_size=8))
+def test_lines_read_together_are_as_each_alone(lines: list[str]) -> None:
+    data = [line.encode() for line in lines]
+    alone = [plain_row(line) for line in lines]
+    together = plain_rows(data)
+    assert together in (None, alone)
+    assert (together is None) == (None in alone or not lines)
 
 
 def test_whole_numbers_that_are_no_doubles_do_not_become_some() -> None:

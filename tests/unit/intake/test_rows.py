@@ -18,14 +18,17 @@ from hypothesis import strategies as st
 from stored_events import stored_events
 
 from xscl.answers.channel_listing import channel_rows
+from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.errors import CatalogError
 from xscl.base.types import Event
 from xscl.batches.ranges import next_range
 from xscl.catalog.event_counts import channel_counts, event_count, nth_event
 from xscl.catalog.tables import CHANNELS, EVENT_IDS, INTAKE_FILES, LATE, REJECTED, ROW_RANGES, SOURCES
 from xscl.ingest.records import Position, RowOptions, RowTable
+from xscl.intake import row_columns
 from xscl.intake import rows as row_intake
 from xscl.intake.intake import Intake, IntakeReport
+from xscl.intake.row_columns import cell_lists
 from xscl.registry.channels import add_channel, set_channel
 from xscl.store.home import Home, init_home
 
@@ -349,6 +352,15 @@ def test_large_tables_are_taken_in_chunks(home: Home, monkeypatch: pytest.Monkey
     assert [row["id"] for row in stored_events(home)] == [f"r.csv:{line}" for line in range(2, 12)]
     assert len(home.catalog.rows(SOURCES)) == 1
     assert take(home, readings(*range(12), numbers=np.arange(2, 14))).duplicates == 10
+
+
+def test_cells_of_many_rows_become_lists_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_columns, "_PART", 3)
+    for count in range(8):
+        columns = [[f"{name}{row}" if row % 2 else None for row in range(count)] for name in "ab"]
+        lists = cell_lists([pa.array(column, pa.string()) for column in columns], count)
+        assert lists.type == EVENT_SCHEMA.field("cells").type
+        assert lists.to_pylist() == [list(row) for row in zip(*columns, strict=True)]
 
 
 @given(
