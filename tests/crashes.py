@@ -108,6 +108,11 @@ QUERIES_AT_FIRST = {
             ("weak", "WEAK"),
         )
     },
+    # Nothing settles these channels.
+    "clear": "weather->w[./origin->o1] WITHOUT {o1 = o2, w - f IN [0 s, 1 h]} "
+    "flights->f[./dep_delay >= 60][./origin->o2]",
+    "warm": "SELECT count() AS n, avg(t) AS mean, r FROM readings[./room->r][./temp->t] "
+    "WINDOW 30 minutes EVERY 10 minutes GROUP BY r",
     "alone": "S/b[./m > 4][./k->x] WITHOUT {x = y, 15 minutes} P/pair/@k->y",
     "told": 'SELECT <unmet k="{x}"/> FROM S/a/k->x NOT FOLLOWED BY {x = y, 10 minutes} T/k->y PUBLISH N',
     "heard": "N/unmet/@k->x JOIN {x = y, 1 h} T/k->y",

@@ -1,4 +1,4 @@
-"""Five points of the crash matrix, which has two hundred (``make crash``)."""
+"""A few points of the crash matrix, which has two hundred (``make crash``)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ def test_a_run_that_ends_anywhere_comes_to_what_another_does(tmp_path: Path, exp
     rounds = workload(SEED, ROUNDS)
     often = Run(tmp_path / "often", rounds)
     for at, times in (
+        ("batch.answered", 1),
         ("intake.committed", 5),
+        ("batch.windows", 1),
+        ("batch.published", 1),
         ("batch.pending", 2),
         ("replay.rows", 1),
         ("batch.decided", 3),

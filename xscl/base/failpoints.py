@@ -62,6 +62,7 @@ STEPS: Mapping[str, str] = {
     "batch.absence": "what is decided of absences is going to be found",
     "batch.decided": "results of absences are written",
     "batch.pending": "a file of what waits for its decision is written",
+    "batch.answered": "a file of answers about absence that nothing makes final is written",
     "batch.told": "documents and matches of windows are written",
     "batch.windows": "a file of what windows are over is written",
     "batch.stepped": "results of steps are written",

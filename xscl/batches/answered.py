@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.store.compaction import tier_of
 from xscl.store.state_files import StateFile, facts_of_file
@@ -103,6 +104,7 @@ class Runs:
         table = table.sort_by("first")
         options = {"row_group_size": _READ_TOGETHER, **PAGE_CHECKSUMS}
         made = write_sealed(path, lambda target: pq.write_table(table, target, **options))
+        step("batch.answered")
         facts = facts_of_file(self.root, str(made.relative_to(self.root)), "answered", batch)
         return Runs(self.root, (*files, StateFile(**{**facts.row(), "held": facts.rows})))  # type: ignore[arg-type]
 
