@@ -21,7 +21,7 @@ from xscl.language.aggregates import Counted, Definition
 from xscl.language.terms import Term
 from xscl.templates.columns import Bools, Int64s, rising
 
-__all__ = ["Family", "Kind", "Member", "families", "kind_of"]
+__all__ = ["Family", "Kind", "Member", "families", "identity", "kind_of"]
 
 _FEW = 8
 """Members that are compared one by one; for more of them the values are sorted."""
@@ -81,9 +81,20 @@ def kind_of(definition: Definition) -> Kind:
 def families(members: Iterable[Member]) -> list[Family]:
     """Return the families of some members."""
     found: dict[Kind, list[Member]] = {}
+    # Definitions that differ in constants alone have the same terms, to which it is long to compare equal ones.
+    known: dict[tuple[object, ...], list[Member]] = {}
     for member in members:
-        found.setdefault(kind_of(member.definition), []).append(member)
+        of = member.definition
+        same = (*identity(of), of.window, of.every, of.last, of.crossing)
+        if same not in known:
+            known[same] = found.setdefault(kind_of(of), [])
+        known[same].append(member)
     return [Family(kind, of) for kind, of in found.items()]
+
+
+def identity(definition: Definition) -> tuple[int, int, int]:
+    """Return what tells the terms of a definition from those of others that are in use, but for some equal ones."""
+    return id(definition.group), id(definition.per), id(definition.aggregates)
 
 
 class Family:
@@ -146,12 +157,16 @@ class Family:
 def _sorted_out(members: Sequence[Member]) -> tuple[dict[Counted, _Bounds], Int64s]:
     """Return members by an aggregate that their conditions bound, and those without."""
     found: dict[Counted, list[tuple[int, float, float]]] = {}
+    known: dict[int, list[tuple[int, float, float]]] = {}
+    """The same by the identities of aggregates."""
     free = []
     for place, member in enumerate(members):
         for each in map(bound_of, member.definition.having):
             counted = None if each is None else member.definition.aggregates[each.place]
             if each is not None and each.op != "!=" and counted is not None and counted.function not in _OF_TEXTS:
-                found.setdefault(counted, []).append((place, *_reach(each.op, each.constant)))
+                if id(counted) not in known:
+                    known[id(counted)] = found.setdefault(counted, [])
+                known[id(counted)].append((place, *_reach(each.op, each.constant)))
                 break
         else:
             free.append(place)

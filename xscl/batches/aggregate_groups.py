@@ -84,6 +84,8 @@ class Matches:
 
     def unseen(self, sees: Int64s) -> Int64s:
         """Return how many matches nobody sees who sees what comes after each of some places."""
+        if len(self.first) and sees.max(initial=-1) < self.first.min():
+            return np.zeros(len(sees), dtype=np.int64)  # mostly all queries are older than all matches
         return np.searchsorted(self._firsts, sees, "right")
 
     def without(self, unseen: int) -> Matches:

@@ -29,7 +29,9 @@ from xscl.batches.aggregate_buckets import Buckets
 from xscl.catalog.records import ChannelInfo
 from xscl.store.event_files import event_document, events_of
 from xscl.store.home import Home
+from xscl.store.parquet import rows_where
 from xscl.store.state_files import StateFile, facts_of_file
+from xscl.store.taken_events import TakenEvents
 from xscl.templates.columns import Bools, rising
 from xscl.xpath.nodes import NodeNumbers, string_value
 
@@ -206,12 +208,29 @@ def _told_rows(told: Mapping[int, Told]) -> pa.Table:
     return pa.table(columns, schema=_FILE_SCHEMA)
 
 
-def members_of(home: Home, found: Sequence[Found], tables: Sequence[pa.Table] = ()) -> pa.Table:
-    """Read the documents of matches, as ``rows_of`` needs them; ``tables`` are documents that no file has yet."""
+def members_of(
+    home: Home, found: Sequence[Found], tables: Sequence[pa.Table] = (), taken: TakenEvents | None = None
+) -> pa.Table:
+    """Return the documents of matches, as ``rows_of`` needs them.
+
+    Args:
+        home: the home, whose files have documents.
+        found: the matches.
+        tables: documents that no file has yet.
+        taken: documents that need not be read.
+    """
     texts = ["content", "cells"] if any(len(each.blocks) for each in found) else []
     columns = ["docid", "channel", "id", "ts", "start", "late", "behind", "received", *texts]
     docs = rising(np.concatenate([each.docs.reshape(-1) for each in found]))
-    events = events_of(home, docs, columns, tables)
+    held = np.zeros(len(docs), dtype=np.bool_) if taken is None else taken.has(docs)
+    if taken is None or not held.any():
+        events = events_of(home, docs, columns, tables)
+    else:
+        events = taken.rows.select(columns)
+        if int(held.sum()) < len(events):
+            events = rows_where(events, np.isin(events.column("docid").to_numpy(), docs[held]))
+        if not held.all():
+            events = pa.concat_tables([events, events_of(home, docs[~held], columns, tables)])
     numbers = events.column("docid").to_numpy()
     return events if (numbers[1:] > numbers[:-1]).all() else events.sort_by("docid")
 

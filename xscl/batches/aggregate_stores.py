@@ -22,7 +22,7 @@ from xscl.batches.aggregate_buckets import (
     together,
     width_of,
 )
-from xscl.batches.aggregate_families import Family, Kind
+from xscl.batches.aggregate_families import Family, Kind, identity
 from xscl.batches.aggregate_groups import Matches, Partial
 from xscl.templates.columns import Int64s, rising
 
@@ -52,7 +52,8 @@ def stores_of(families: Iterable[Family]) -> dict[Shape, Store]:
 
 def _store(families: list[Family]) -> Store:
     kinds = tuple(family.kind for family in families)
-    aggregates = (each for family in families for member in family.members for each in member.definition.aggregates)
+    each_once = {identity(of.definition): of.definition for family in families for of in family.members}
+    aggregates = (each for definition in each_once.values() for each in definition.aggregates)
     windows = ((kind.window, kind.every) for kind in kinds if kind.window is not None and kind.every is not None)
     sees = rising(np.concatenate([family.sees for family in families]))
     return Store(kinds, partials_of(dict.fromkeys(aggregates)), width_of(windows), sees)

@@ -319,6 +319,8 @@ def bound_of(each: Comparison) -> Bound | None:
         left, right, op = right, left, _TURNED.get(op, op)
     if left.kind != "aggregate" or right.kind != "number" or left.functions or not left.factor:
         return None
+    if not left.is_number:
+        return Bound(left.place, op, right.constant)
     op = _TURNED.get(op, op) if left.factor < 0 else op
     return Bound(left.place, op, (right.constant - left.constant) / left.factor)
 

@@ -152,7 +152,7 @@ class Windows:
                 found.append((some.groups[of], Found(some.docs[of], some.nodes[of], parts[least].blocks)))
         if not found:
             return {}
-        events = members_of(self.batch.home, [each for _, each in found], self.batch.made)
+        events = members_of(self.batch.home, [each for _, each in found], self.batch.made, self.batch.span.taken)
         rows: dict[tuple[int, ...], list[pa.Table]] = {}
         for groups, each in found:
             table = shared_rows(groups, each, events, self.batch.span.clocks.channels)

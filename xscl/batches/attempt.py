@@ -170,12 +170,12 @@ class Attempt:
 def begun(home: Home, driver: Driver, session: Callable[[], SparkSession], span: BatchRange) -> Attempt:
     """Begin an attempt at a batch."""
     tag = f"{span.batch:08d}-{uuid.uuid4().hex[:8]}"
-    times = event_times(span.paths, span.first, span.last) if span.channels else EventTimes()
+    times = event_times(span.paths, span.first, span.last, span.taken) if span.channels else EventTimes()
     jobs = Jobs(session, f"xscl-batch-{tag}")
     work = None
     if span.plan is not None:
         work = BatchWork(home, driver, jobs.session, span.plan, span.batch, span.state, tag)
-        work.bindings = BindingCount(span.sight_cuts)
+        work.bindings, work.taken = BindingCount(span.sight_cuts), span.taken
     publisher = None if span.publishing is None else Publisher(home, span, tag)
     now = time.perf_counter()
     return Attempt(home, driver, jobs, span, tag, times, work, publisher, now, now)

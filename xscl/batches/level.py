@@ -51,6 +51,7 @@ from xscl.store.inventory import remove
 from xscl.store.join_state import HeldState
 from xscl.store.parquet import data_files
 from xscl.store.state_files import Kind, write_run
+from xscl.store.taken_events import TakenEvents
 from xscl.templates.columns import rising
 from xscl.templates.origins import origin_of
 from xscl.templates.results import ResultColumns
@@ -112,6 +113,8 @@ class BatchWork:
     stage1_s: float = 0.0
     """Seconds of walks but those in tasks, which join what they walk."""
     bindings: BindingCount = field(default_factory=BindingCount)
+    taken: TakenEvents | None = None
+    """Events of the batch; None: levels read them from files."""
     alone: Collection[int] = ()
     """Groups that nothing but windows is over: of their matches nothing is written here."""
     apart: list[SetApart] = field(default_factory=list)
@@ -187,7 +190,7 @@ class BatchWork:
         if self.driver.prefers_spark(documents_of(level, asked.answered) * _ROW_SECONDS):
             return nothing, _Left(level, asked)
         kernels = kernels_of(self.plan, self.driver.finder)
-        rows = list(column_witnesses(kernels, asked, level))
+        rows = list(column_witnesses(kernels, asked, level, self.taken))
         documents = documents_of(level, asked.walked)
         walked, warm, before = 0, False, work_time()
         for part in walked_parts(kernels, asked, level):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -38,6 +39,7 @@ from xscl.store.event_retention import Reaches
 from xscl.store.home import Home
 from xscl.store.join_state import HeldState, files_of_kind, held_state
 from xscl.store.state_files import StateFile
+from xscl.store.taken_events import TakenEvents, taken_events
 from xscl.store.watermarks import ChannelClocks, channel_clocks
 from xscl.templates.retention import REACH_SCHEMA
 
@@ -95,6 +97,13 @@ class BatchRange:
     def events(self) -> int:
         """Number of its events."""
         return sum(self.channels.values())
+
+    @cached_property
+    def taken(self) -> TakenEvents | None:
+        """Its events; None: they are to be read from their files, because some are documents, or they are many."""
+        if self.plan is None or not self.channels or not self.channels.keys() <= self.plan.answered:
+            return None
+        return taken_events(self.paths, self.first, self.last)
 
     @property
     def only_beats(self) -> bool:

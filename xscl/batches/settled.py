@@ -61,7 +61,10 @@ class _Readers(dict[int | None, "_Reader"]):
     def taken_in(self) -> pa.Table:
         """Return the events of the batch by their places."""
         if self._events is None:
-            first, last = self.span.first, self.span.last
+            taken, first, last = self.span.taken, self.span.first, self.span.last
+            if taken is not None:
+                self._events = taken.rows
+                return self._events
             wanted = (ds.field("docid") >= first) & (ds.field("docid") <= last)
             columns = ["docid", "channel", "ts"]
             table = checked_dataset(self.span.paths, EVENT_SCHEMA).to_table(columns=columns, filter=wanted)

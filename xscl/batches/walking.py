@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 from xscl.base.arrow_schemas import EVENT_SCHEMA, WITNESS_SCHEMA
 from xscl.batches.kernels import Kernels
 from xscl.ingest.rows import cells_document
+from xscl.store.taken_events import TakenEvents
 from xscl.xpath.fact_rows import FactVariables, with_facts
 from xscl.xpath.relational import RowShape
 from xscl.xpath.row_witness import row_witnesses
@@ -112,16 +113,26 @@ def witnesses(kernels: Kernels, asked: Asked, level: Level) -> pa.Table:
     return pa.Table.from_batches(rows, schema=WITNESS_SCHEMA)
 
 
-def column_witnesses(kernels: Kernels, asked: Asked, level: Level) -> Iterator[pa.RecordBatch]:
-    """Yield the witness rows that columns of rows answer."""
+def column_witnesses(
+    kernels: Kernels, asked: Asked, level: Level, taken: TakenEvents | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the witness rows that columns of rows answer; ``taken`` are events that are in memory."""
     if not documents_of(level, asked.answered):
         return
     known = _fact_variables(kernels)
-    events = _dataset(level).to_batches(columns=_READ, filter=_wanted(level, asked.answered), batch_size=_ROWS)
-    for parts in _in_runs(events):
+    for parts in _in_runs(_events(level, asked.answered, taken)):
         for batch in _together(level, parts):
             for rows in row_witnesses(kernels.matchers(), batch):
                 yield from with_facts(rows, known)
+
+
+def _events(level: Level, channels: Collection[str], taken: TakenEvents | None) -> Iterator[pa.RecordBatch]:
+    """Yield the events of a level of some channels."""
+    if taken is not None and level == Level(0, taken.first, taken.last, level.channels, level.paths):
+        # All of them are asked for, or the batch would have none in memory.
+        yield from taken.rows.select(_READ).to_batches(max_chunksize=_ROWS)
+    else:
+        yield from _dataset(level).to_batches(columns=_READ, filter=_wanted(level, channels), batch_size=_ROWS)
 
 
 def _in_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

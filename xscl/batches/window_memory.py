@@ -5,7 +5,7 @@ Nothing of it decides an answer: who asks is what the catalogue says, and the ro
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from sqlalchemy.engine import Connection
 
 from xscl.batches.aggregate_buckets import Shape
-from xscl.batches.aggregate_families import Family, Member, families
+from xscl.batches.aggregate_families import Family, Member, families, identity
 from xscl.batches.aggregate_rows import Kept, read_kept
 from xscl.batches.aggregate_stores import Store, stores_of
 from xscl.batches.function_failures import own_terms
@@ -119,9 +119,7 @@ def _sharing(parts: Mapping[int, Part], shares: bool) -> tuple[tuple[int, ...], 
 
 
 def _part(groups: Sequence[Windowed], levels: _Levels, readers: Mapping[int, Sequence[Reader]]) -> Part:
-    definitions = {
-        each.gid: known_definition(each.text, tuple(sorted(each.namespaces.items())), each.part_text) for each in groups
-    }
+    definitions = _definitions(groups)
     members = [
         Member(gid, of, tuple(sorted({reader.since for reader in readers[gid]}))) for gid, of in definitions.items()
     ]
@@ -133,13 +131,30 @@ def _part(groups: Sequence[Windowed], levels: _Levels, readers: Mapping[int, Seq
         definitions,
         of_kinds,
         stores_of(of_kinds),
-        tuple((gid, term) for gid, of in definitions.items() for term in own_terms(_terms(of))),
+        tuple(_own(definitions)),
         tuple(each for each in members if each.definition.once_per is not None),
         variable_blocks(one.part_text, tuple(sorted(one.namespaces.items()))),
         one.channels,
         max((number for number, names in enumerate(levels, 1) if names & {*one.channels}), default=0),
         None if paths is None else (one.channels, paths),
     )
+
+
+def _definitions(groups: Sequence[Windowed]) -> dict[int, Definition]:
+    """Return the definitions of groups by their numbers."""
+    several = {id(each.namespaces): each.namespaces for each in groups}
+    namespaces = {number: tuple(sorted(of.items())) for number, of in several.items()}
+    return {each.gid: known_definition(each.text, namespaces[id(each.namespaces)], each.part_text) for each in groups}
+
+
+def _own(definitions: Mapping[int, Definition]) -> Iterator[tuple[int, Term]]:
+    """Yield the terms that call functions of one's own, each with the number of its group."""
+    known: dict[tuple[int, int, int], list[Term]] = {}
+    for gid, of in definitions.items():
+        same = identity(of)
+        if same not in known:
+            known[same] = own_terms(_terms(of))
+        yield from ((gid, term) for term in known[same])
 
 
 def _terms(definition: Definition) -> tuple[Term, ...]:

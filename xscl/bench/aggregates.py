@@ -203,22 +203,19 @@ def _measure(lab: Lab[_Sizes], case: Case[Readings]) -> Outcome:
             lab.say(f"batch {number + 1}")
             part = readings.table.slice(start, batch)
             _take(engine, part, number)
-            with watched() as watch:
-                run(engine)
-            spent["engine"].append(watch.cpu_s)
+            spent["engine"].append(run(engine).cpu_s)
             if duckdb is not None:
                 with watched() as watch:
                     duckdb.take(part)
                 spent["duckdb"].append(watch.cpu_s)
         kept = _kept_bytes(engine)
-        with watched() as watch:
-            engine.end_input()
-            run(engine)
+        engine.end_input()
+        last_s = run(engine).cpu_s
         found = _found(engine)
     expected, counted = readings.expected(), readings.counted
     behind = readings.rows - counted * batch
     figures: dict[str, float] = {
-        "us_per_row": 1e6 * (sum(spent["engine"][counted:]) + watch.cpu_s) / behind,
+        "us_per_row": 1e6 * (sum(spent["engine"][counted:]) + last_s) / behind,
         "ms_per_batch": 1e3 * float(np.median(spent["engine"][counted:])),
         "kept_bytes": kept,
         "answers": sum(found.values()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -85,14 +86,23 @@ def read_windows(connection: Connection, first: int, last: int) -> Windows:
     if not readers:
         return Windows(range=there)
     streams = frozenset(connection.scalars(sa.select(STREAMS.c.name)))
-    found = []
-    for row in connection.execute(*_groups()):
-        if row.gid in readers:
-            names = read_stored(GROUPS.c.channels, row.channels)
-            channels = tuple(name for name in names if name.removesuffix(RAW) not in streams)
-            namespaces = read_stored(GROUPS.c.namespaces, row.namespaces)
-            found.append(Windowed(row.gid, row.key, row.part, row.part_text, row.text, namespaces, channels))
-    return Windows(tuple(found), readers, there)
+
+    @cache  # most groups have the same
+    def channels_of(stored: str) -> tuple[str, ...]:
+        names = read_stored(GROUPS.c.channels, stored)
+        return tuple(name for name in names if name.removesuffix(RAW) not in streams)
+
+    @cache
+    def namespaces_of(stored: str) -> Mapping[str, str]:
+        found: Mapping[str, str] = read_stored(GROUPS.c.namespaces, stored)
+        return found
+
+    groups = tuple(
+        Windowed(gid, key, part, part_text, text, namespaces_of(namespaces), channels_of(channels))
+        for gid, key, part, text, namespaces, channels, part_text in connection.execute(*_groups())
+        if gid in readers
+    )
+    return Windows(groups, readers, there)
 
 
 def range_of(connection: Connection, first: int, last: int, readers: Mapping[int, Sequence[Reader]]) -> Range:

@@ -42,8 +42,10 @@ class Varying:
     """Whether it is a number of things."""
 
     def value(self, constant: str) -> Fraction:
-        """Return the number that a constant is: a duration is one of microseconds."""
-        return Fraction(constant) * (1 if self.unit is None else UNITS[self.unit])
+        """Return the number that a constant is which may be filled in: a duration is one of microseconds."""
+        if self.unit is not None:
+            return Fraction(int(constant) * UNITS[self.unit])
+        return Fraction(int(constant) if constant.isdecimal() else constant)
 
     def may_be(self, constant: str) -> bool:
         """Whether this constant may be filled in: p is 1 * p + 0, and no window is 0."""

@@ -7,7 +7,7 @@ match is no older than the newest of its members.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -27,6 +27,7 @@ from xscl.catalog.records import ChannelInfo
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import CHANNELS
 from xscl.store.parquet import read_columns
+from xscl.store.taken_events import TakenEvents
 from xscl.templates.retention import EVER
 
 __all__ = [
@@ -115,17 +116,11 @@ def _times() -> sa.Select[Any]:
     return sa.select(*(CHANNELS.c[name] for name in names))
 
 
-def event_times(paths: Sequence[str], first: int, last: int) -> EventTimes:
-    """Read the times of the events of a range."""
-    if not paths:
-        return EventTimes()
-    columns = ["docid", "channel", "ts", "received"]
+def event_times(paths: Sequence[str], first: int, last: int, taken: TakenEvents | None = None) -> EventTimes:
+    """Return the times of the events of a range, from memory or from the files that have them."""
     newest: dict[str, int] = {}
     received = None
-    for path in paths:
-        events = read_columns(path, EVENT_SCHEMA, columns, "docid", lambda least, most: least <= last and most >= first)
-        docids = events.column("docid").to_numpy()
-        events = events.filter(pa.array((docids >= first) & (docids <= last)))
+    for events in _times_of(paths, first, last) if taken is None else [taken.rows]:
         encoded = events.column("channel").combine_chunks().dictionary_encode()
         greatest = np.full(len(encoded.dictionary), EVER)
         np.maximum.at(greatest, encoded.indices.to_numpy(), events.column("ts").to_numpy())
@@ -134,6 +129,14 @@ def event_times(paths: Sequence[str], first: int, last: int) -> EventTimes:
         # It grows with the place.
         received = max(filter(None, (received, pc.max(events.column("received")).as_py())), default=None)
     return EventTimes(newest, received)
+
+
+def _times_of(paths: Sequence[str], first: int, last: int) -> Iterator[pa.Table]:
+    columns = ["docid", "channel", "ts", "received"]
+    for path in paths:
+        events = read_columns(path, EVENT_SCHEMA, columns, "docid", lambda least, most: least <= last and most >= first)
+        docids = events.column("docid").to_numpy()
+        yield events.filter(pa.array((docids >= first) & (docids <= last)))
 
 
 def _watermark(before: ChannelClocks, last: int, name: str, shown: int | None, beaten: int | None) -> int | None:

@@ -14,13 +14,17 @@ import sqlalchemy as sa
 
 import xscl
 from xscl.base.docids import place_of
-from xscl.batches import aggregate_answers, window_memory
+from xscl.batches import aggregate_answers, aggregate_families, window_memory
 from xscl.batches.aggregate_answers import begun
+from xscl.batches.aggregate_families import Member, families, kind_of
 from xscl.batches.aggregate_groups import Matches
 from xscl.batches.aggregate_rows import ROW_SCHEMA, read_kept
 from xscl.batches.aggregate_values import Numbers
 from xscl.catalog.tables import STATE_FILES
 from xscl.catalog.windows import Windows
+from xscl.language.aggregates import Definition, definition_of
+from xscl.language.parser import parse_query
+from xscl.language.window_outlines import known_definition
 
 
 def matches(times: list[int]) -> Matches:
@@ -60,6 +64,26 @@ def test_no_other_windows_are_made_than_are_asked_for() -> None:
     assert numbers([], 1, 10, 0, 5) == []
     # Each of many matches is in many windows, and two of them are asked for.
     assert numbers(list(range(20_000)), 1, 1 << 40, 7, 8) == [7, 8]
+
+
+def test_definitions_that_differ_in_constants_are_told_apart_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "SELECT k, sum(v) AS n FROM a[./k->k][./v->v] WINDOW 5 s EVERY 1 s GROUP BY k HAVING sum(v) {} {}"
+    told_apart: list[Definition] = []
+
+    def counted(definition: Definition) -> aggregate_families.Kind:
+        told_apart.append(definition)
+        return kind_of(definition)
+
+    monkeypatch.setattr(aggregate_families, "kind_of", counted)
+    texts = [text.format(op, constant) for op in (">=", "<") for constant in range(2, 52)]
+    definitions = [known_definition(each, (), "a[./k->k][./v->v]") for each in texts]
+    (family,) = families(Member(gid, of, (0,)) for gid, of in enumerate(definitions))
+    assert [member.gid for member in family.members] == list(range(100))
+    assert len(told_apart) < 10
+    # What is parsed has terms of its own, and is of the same family.
+    parsed = [definition_of(parse_query(each), each) for each in texts[:3]]
+    (together,) = families(Member(gid, of, (0,)) for gid, of in enumerate([*definitions[:2], *parsed]))
+    assert len(together.members) == 5
 
 
 def test_windows_of_a_channel_that_the_same_batch_publishes_first(tmp_path: Path) -> None:

@@ -1,0 +1,126 @@
+"""Events of a batch in memory: they are read once, and answers are those of files that are read by whoever asks."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import xscl
+from xscl.batches import ranges, settled, walking
+from xscl.ingest.records import RowOptions, RowTable
+from xscl.store import taken_events
+from xscl.store.home import Home
+
+SCHEMA = "no bigint, k string, v bigint"
+OPTIONS = RowOptions(columns=("no", "k", "v"), id="no", ts="ts", ts_format="us")
+QUERIES = (
+    "SELECT k, sum(v) AS n FROM a[./k->k][./v->v] WINDOW 5 s EVERY 1 s GROUP BY k",
+    "SELECT k, sum(v) AS n FROM a[./k->k][./v->v][./v > 3] WINDOW LAST 3 GROUP BY k HAVING sum(v) > 5",
+    "SELECT k, count() AS n FROM a[./k->k] JOIN {k = l, 3 s} b[./k->l] WINDOW 5 s GROUP BY k",
+    "a->x[./v > 8]",
+    "a[./k->k] NEXT {k = l, 2 s} b[./k->l]",
+)
+
+
+def rows(choose: random.Random, first: int, count: int) -> pa.Table:
+    """Rows in nearly their order, some of them late, and some without a value."""
+    numbers = range(first, first + count)
+    return pa.table(
+        {
+            "no": pa.array(numbers),
+            "ts": pa.array(
+                [max(0, 200_000 * number - choose.choice([0, 0, 0, 900_000, 4_000_000])) for number in numbers]
+            ),
+            "k": pa.array([choose.choice(["x", "y", "z", None]) for _ in numbers], pa.string()),
+            "v": pa.array([choose.randrange(10) for _ in numbers]),
+        }
+    )
+
+
+def take(engine: xscl.Engine, name: str, table: pa.Table) -> None:
+    engine.ingest([RowTable(name, table, f"{name}-{table['no'][0]}", options=OPTIONS)])
+
+
+def played(folder: Path, seed: int) -> list[tuple[object, ...]]:
+    """Matches of all queries over random rows of two channels, in batches of several intakes."""
+    choose = random.Random(seed)
+    with xscl.connect(home=folder) as engine:
+        for name in "ab":
+            engine.add_channel(name, kind="rows", schema=SCHEMA, lateness="1 s")
+        for number, text in enumerate(QUERIES):
+            engine.register(text, name=f"q{number}")
+        for first in range(0, 120, 40):
+            for name in choose.choice(["ab", "ba", "a"]):
+                for begin in range(first, first + 40, 20):
+                    take(engine, name, rows(choose, begin, 20))
+            engine.run_once(batch_docs=choose.choice([30, 1_000]))
+        engine.end_input()
+        engine.run_once()
+        return sorted((match.query, match.id, match.ts, str(match.values)) for match in engine.matches())
+
+
+def test_answers_do_not_depend_on_what_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[bool] = []
+    read = taken_events.taken_events
+
+    def counted(*args: Any) -> taken_events.TakenEvents | None:
+        held.append((found := read(*args)) is not None)
+        return found
+
+    monkeypatch.setattr(ranges, "taken_events", counted)
+    found = played(tmp_path / "memory", 1)
+    assert found and all(held)
+    held.clear()
+    monkeypatch.setattr(taken_events, "_MOST_BYTES", 0)
+    assert played(tmp_path / "files", 1) == found
+    assert held and not any(held)
+
+
+def test_a_batch_of_rows_under_windows_reads_its_events_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[list[str]] = []
+    reads = pq.ParquetFile.read_row_groups
+
+    def counted(file: pq.ParquetFile, groups: list[int], columns: list[str], **options: Any) -> pa.Table:
+        read.append(columns)
+        return reads(file, groups, columns=columns, **options)
+
+    def refused(*_: object) -> None:
+        raise AssertionError("events are read again")
+
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("a", kind="rows", schema=SCHEMA, lateness="1 s")
+        for number in range(2):
+            engine.register(QUERIES[number], name=f"q{number}")
+        for first in range(0, 200, 100):
+            take(engine, "a", rows(random.Random(first), first, 100))
+            monkeypatch.setattr(pq.ParquetFile, "read_row_groups", counted)
+            monkeypatch.setattr(walking, "_dataset", refused)
+            monkeypatch.setattr(settled, "checked_dataset", refused)
+            engine.run_once()
+            monkeypatch.undo()
+        assert engine.matches()
+    assert [columns for columns in read if "docid" in columns and "ts" in columns] == [
+        [name for name in columns if name not in ("version", "declared", "time_source")]
+        for columns in [taken_events.EVENT_SCHEMA.names] * 2
+    ]
+
+
+def test_events_of_a_range_are_those_between_its_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("a", kind="rows", schema=SCHEMA)
+        for first in range(0, 60, 20):
+            take(engine, "a", rows(random.Random(first), first, 20))
+        home: Home = engine.home
+        paths = sorted(str(path) for path in (home.root / "events").glob("*.parquet"))
+    found = taken_events.taken_events(paths, 15, 44)
+    assert found is not None
+    assert found.rows.column("docid").to_pylist() == list(range(15, 45))
+    assert found.rows.column("id").to_pylist() == [str(number) for number in range(14, 44)]
+    assert found.has(found.rows.column("docid").to_numpy() + 1).tolist() == [True] * 29 + [False]
+    monkeypatch.setattr(taken_events, "_MOST_BYTES", 100)
+    assert taken_events.taken_events(paths, 15, 44) is None
