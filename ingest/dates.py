@@ -7,16 +7,15 @@ the W3C (``2026-06-01``, ``2026-06-01T09:30Z``, ``2026-06-01 09:30:00.5 +02:00``
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 
 __all__ = ["parse_date"]
 
 _RFC822 = re.compile(
     r"""(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,?\s+)?
-        (?P<date>[0-9]{1,2}\s+[a-z]{3,9}\s+(?P<year>[0-9]{4}|[0-9]{2})\s+[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?)\s*
-        (?P<zone>ut|utc|gmt|z|[ecmp][sd]t|[+-][0-9]{4}|[+-][0-9]{2}:[0-9]{2})
+        ([0-9]{1,2})\s+([a-z]{3,9})\s+([0-9]{4}|[0-9]{2})\s+([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?\s*
+        (ut|utc|gmt|z|[ecmp][sd]t|[+-][0-9]{4}|[+-][0-9]{2}:[0-9]{2})
         (?:\s*\([^()]*\))?""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -28,6 +27,13 @@ _ISO = re.compile(
 )
 _NEVER = datetime(1, 1, 1, tzinfo=UTC)
 _UTC_NAMES = ("Z", "UT", "UTC", "GMT")
+_HOURS = {"E": -5, "C": -6, "M": -7, "P": -8}
+"""Offsets of the zones of mail, as EST; EDT is an hour more."""
+_NAMES = ["january", "february", "march", "april", "may", "june"]
+_NAMES += ["july", "august", "september", "october", "november", "december"]
+_MONTHS = {text: number for number, name in enumerate(_NAMES, start=1) for text in (name, name[:3])}
+_LAST_OF_THIS_CENTURY = 68
+"""Last year of two digits that is one of this century, as mail has it."""
 
 
 def parse_date(text: str) -> datetime | None:
@@ -69,9 +75,23 @@ def _rfc822(text: str) -> datetime | None:
     found = _RFC822.fullmatch(text)
     if not found:
         return None
-    zone = found["zone"].upper().replace(":", "")
-    # "-0000" says that the zone is not known; the time itself is UTC.
-    offset = "+0000" if zone in (*_UTC_NAMES, "-0000") else zone
-    moment = parsedate_to_datetime(f"{found['date']} {offset}")
-    # Mail takes the year 0001 for 2001.
-    return moment.replace(year=int(found["year"])) if len(found["year"]) == 4 else moment
+    day, month, year, hour, minute, second, zone = found.groups()
+    number = _MONTHS.get(month.lower())
+    if number is None:
+        return None
+    whole = int(year)
+    if len(year) == 2:
+        whole += 1900 if whole > _LAST_OF_THIS_CENTURY else 2000
+    return datetime(whole, number, int(day), int(hour), int(minute), int(second or 0), tzinfo=_zone(zone.upper()))
+
+
+@lru_cache(maxsize=64)
+def _zone(name: str) -> timezone:
+    """Return the zone of a name or an offset; "-0000" says that it is not known, and the time itself is UTC."""
+    if name in _UTC_NAMES:
+        return UTC
+    if name[0] in "+-":
+        digits = name[1:].replace(":", "")
+        offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+        return timezone(-offset if name[0] == "-" else offset)
+    return timezone(timedelta(hours=_HOURS[name[0]] + (name[1] == "D")))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -15,15 +18,31 @@ _COUNTED = ("policy", "reason", "memory", "polls", "items", "versions", "rejecte
 """Columns that a feed takes over from the one that it becomes the same as."""
 
 
+_ADD = FEEDS.insert()
+_GIVEN, _NUMBER = "given_", "of_number"
+"""Parameters of statements may not have the names of columns."""
+
+
 def add_feed_row(connection: Connection, values: Mapping[str, object]) -> None:
     """Add a feed."""
-    connection.execute(FEEDS.insert().values(**values))
+    connection.execute(_ADD, values)
 
 
-def update_feed(connection: Connection, number: int, values: Mapping[str, object]) -> None:
-    """Change columns of a feed."""
-    if values:
-        connection.execute(FEEDS.update().where(FEEDS.c.number == number).values(**values))
+def update_feed(
+    connection: Connection, number: int, values: Mapping[str, object], counts: Mapping[str, int] = MappingProxyType({})
+) -> None:
+    """Change columns of a feed; ``counts`` are added to those that it has."""
+    if values or counts:
+        given = {f"{_GIVEN}{name}": value for name, value in (*values.items(), *counts.items())}
+        connection.execute(_changing(tuple(values), tuple(counts)), {_NUMBER: number, **given})
+
+
+@lru_cache(maxsize=64)
+def _changing(values: tuple[str, ...], counts: tuple[str, ...]) -> sa.Update:
+    """Make the statement that changes these columns."""
+    changed: dict[str, Any] = {name: sa.bindparam(f"{_GIVEN}{name}") for name in values}
+    changed |= {name: FEEDS.c[name] + sa.bindparam(f"{_GIVEN}{name}") for name in counts}
+    return FEEDS.update().where(FEEDS.c.number == sa.bindparam(_NUMBER)).values(changed)
 
 
 def merge_feed(connection: Connection, number: int, identity: str, other: int | None) -> None:

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.feeds import add_feed_row, merge_feed, update_feed
+from xscl.catalog.prepared import prepared
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import FEEDS
 from xscl.ingest.fetch_policy import host_key
@@ -122,39 +123,51 @@ class FeedStates:
 
 def _feed_state(connection: Connection, document: FeedDocument, now: int) -> FeedState:
     """Return the feed of a document; a feed that was never read gets its row."""
-    columns: tuple[Any, ...] = tuple(FEEDS.c[name] for name in _COLUMNS)
-    by_identity = sa.select(*columns).where(FEEDS.c.identity == document.feed.identity)
+    identity = document.feed.identity
     row: sa.Row[Any] | None = None
     if document.poll is not None:
-        row = connection.execute(sa.select(*columns).where(FEEDS.c.number == document.poll.subscription)).first()
+        row = connection.execute(*_of_number(document.poll.subscription)).first()
         if row is not None and row.identity is None:
-            row = _first_read(connection, row.number, document.feed.identity, by_identity) or row
+            row = _first_read(connection, row.number, identity) or row
     if row is None:
-        row = connection.execute(by_identity).first()
+        row = connection.execute(*_of_identity(identity)).first()
     if row is None:
-        values = {"identity": document.feed.identity, "channel": document.channel, "added": now}
-        add_feed_row(connection, values)
-        number = connection.execute(by_identity).one().number
-        return FeedState(number, document.feed.identity, Memory())
+        add_feed_row(connection, {"identity": identity, "channel": document.channel, "added": now})
+        number = connection.execute(*_of_identity(identity)).one().number
+        return FeedState(number, identity, Memory())
     policy = cast(Policy, row.policy)
     memory = (
         read_stored(FEEDS.c.memory, row.memory, lambda text: read_memory(text, policy, row.reason))
         if row.memory
         else Memory(policy, row.reason)
     )
-    return FeedState(row.number, row.identity or document.feed.identity, memory, row.url)
+    return FeedState(row.number, row.identity or identity, memory, row.url)
 
 
-def _first_read(connection: Connection, number: int, identity: str, by_identity: sa.Select[Any]) -> sa.Row[Any] | None:
+@prepared
+def _of_identity(identity: str) -> sa.Select[Any]:
+    return sa.select(*_columns()).where(FEEDS.c.identity == identity)
+
+
+@prepared
+def _of_number(number: int) -> sa.Select[Any]:
+    return sa.select(*_columns()).where(FEEDS.c.number == number)
+
+
+def _columns() -> list[sa.ColumnElement[Any]]:
+    return [FEEDS.c[name] for name in _COLUMNS]
+
+
+def _first_read(connection: Connection, number: int, identity: str) -> sa.Row[Any] | None:
     """Give a subscription the identity of the feed that was read; the row that has it already, where one has.
 
     A row that was only read from files becomes part of the subscription.
     """
-    other = connection.execute(by_identity).first()
+    other = connection.execute(*_of_identity(identity)).first()
     if other is not None and other.url is not None:
         return other  # the same feed at two addresses: one memory
     merge_feed(connection, number, identity, None if other is None else other.number)
-    return connection.execute(by_identity).first()
+    return connection.execute(*_of_identity(identity)).first()
 
 
 def _host(text: str) -> str | None:
@@ -168,8 +181,8 @@ def _host(text: str) -> str | None:
 
 def _write(connection: Connection, state: FeedState) -> None:
     memory = state.memory
-    counted = {name: FEEDS.c[name] + getattr(state, name) for name in ("polls", "items", "versions", "rejected")}
+    counts = {name: getattr(state, name) for name in ("polls", "items", "versions", "rejected")}
     found = {"policy": memory.policy, "reason": memory.reason, "memory": memory_json(memory)}
-    update_feed(connection, state.number, {**state.values, **found, **counted})
+    update_feed(connection, state.number, {**state.values, **found}, counts)
     for number, values in state.subscriptions.items():
         update_feed(connection, number, values)
