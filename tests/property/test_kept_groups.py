@@ -23,7 +23,7 @@ from xscl.base.errors import QueryError
 from xscl.language import ast
 from xscl.language.compile import compile_query
 from xscl.language.facts import ChannelFacts, asks_kind, deciding
-from xscl.language.group_data import GroupForm, GroupReader, groups_data
+from xscl.language.group_data import GroupForm, GroupReader, groups_text
 from xscl.language.parser import parse_query
 from xscl.xpath.pattern import Definition
 
@@ -38,7 +38,7 @@ def check(texts: list[str]) -> int:
         except QueryError:
             continue
         forms[str(number)] = GroupForm.of(compiled)
-    data = json.loads(json.dumps(groups_data(forms.items())))
+    data = json.loads(groups_text(forms.items()))
     found = dict(GroupReader().read(data, forms.keys()))
     assert found.keys() == forms.keys()
     for name, form in forms.items():

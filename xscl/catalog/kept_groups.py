@@ -18,7 +18,7 @@ from pathlib import Path
 from xscl.base.values import digest_text
 from xscl.base.version import VERSION
 from xscl.language.facts import ChannelFacts, asks_kind, deciding
-from xscl.language.group_data import GroupForm, GroupReader, groups_data
+from xscl.language.group_data import GroupForm, GroupReader, groups_text
 
 __all__ = ["FEW", "FILE", "KeptGroups", "group_name"]
 
@@ -109,7 +109,7 @@ class KeptGroups:
 
 
 def _line(forms: Iterable[tuple[str, GroupForm]]) -> bytes:
-    text = json.dumps(groups_data(forms), separators=(",", ":"))
+    text = groups_text(forms)
     return f"{_digest(text)}{text}\n".encode()
 
 

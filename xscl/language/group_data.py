@@ -7,10 +7,12 @@ own.  Reading makes values of a few plain classes, and nothing else.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
+from json.encoder import encode_basestring_ascii
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -23,7 +25,7 @@ from xscl.xpath import pattern
 from xscl.xpath.automaton import WitnessSpec
 from xscl.xpath.pattern import Definition
 
-__all__ = ["GroupForm", "GroupReader", "groups_data"]
+__all__ = ["GroupForm", "GroupReader", "groups_text"]
 
 Data = Any
 """Value of JSON."""
@@ -90,8 +92,6 @@ _CLASSES: Mapping[str, Any] = {
     )
 }
 """Classes of values by their names in data."""
-_NAMES: Mapping[type, str] = {**{made: name for name, made in _CLASSES.items()}, Definition: "Definition", tuple: ""}
-_Place = tuple[int]
 
 
 def _reader(made: Any) -> Callable[[Any], Sequence[object]]:
@@ -101,54 +101,69 @@ def _reader(made: Any) -> Callable[[Any], Sequence[object]]:
     return read if others else lambda value: (read(value),)
 
 
-_PARTS: Mapping[type, Callable[[Any], Sequence[object]]] = {
-    **{made: _reader(made) for made in _CLASSES.values() if made is not Fraction},
-    tuple: lambda value: value,
-    Fraction: lambda value: (str(value),),
+_PARTS: Mapping[type, tuple[str, Callable[[Any], Sequence[object]]]] = {
+    **{made: (f'["{name}"', _reader(made)) for name, made in _CLASSES.items() if made is not Fraction},
+    tuple: ('[""', lambda value: value),
+    Fraction: ('["Fraction"', lambda value: (str(value),)),
     # Its key is a digest of its text, which takes long to make.
-    Definition: lambda value: (value.key, value.channel, value.steps, value.conditions),
+    Definition: ('["Definition"', lambda value: (value.key, value.channel, value.steps, value.conditions)),
 }
-"""Fields of an entry, by the class of a value."""
+"""Beginning of an entry, and its fields, by the class of a value."""
 
 
-def groups_data(forms: Iterable[tuple[str, GroupForm]]) -> Data:
-    """Return the data of some groups, each with a name."""
+def groups_text(forms: Iterable[tuple[str, GroupForm]]) -> str:
+    """Return the data of some groups, each with a name, as JSON."""
     table = _Table()
-    groups = [(name, table.put(form)) for name, form in forms]
-    return {"values": list(table.places), "groups": groups}
+    groups = ",".join([f"[{table.put(name)},{table.put(form)}]" for name, form in forms])
+    return f'{{"values":[{",".join(table.places)}],"groups":[{groups}]}}'
 
 
 class _Table:
-    """Values as entries, each once."""
+    """Values as entries, each once.
+
+    Entries are written as JSON one by one: a table of lists would be made, looked up, and written once more.
+    """
 
     def __init__(self) -> None:
-        self.places: dict[tuple[Data, ...], int] = {}
+        self.places: dict[str, int] = {}
         """Entries with their places, in their order."""
-        self._definitions: dict[int, _Place] = {}
-        """Places of definitions by their keys, which are digests of their texts."""
-        self._known: dict[int, tuple[object, _Place]] = {}
+        self._definitions: dict[int, str] = {}
+        """Places of definitions, as entries have them, by their keys, which are digests of their texts."""
+        self._known: dict[int, tuple[object, str]] = {}
         """Values by their identity, with their places; each is held, so no other one has its identity."""
 
-    def put(self, value: Any) -> _Place:
-        """Put a value that is not plain into the table, behind those that it is made of; return its place."""
+    def put(self, value: Any) -> str:
+        """Put a value into the table, behind those that it is made of, and return its place; write a plain one."""
+        made = type(value)
+        write = _PLAIN.get(made)
+        if write is not None:
+            return write(value)
         known = self._known.get(id(value))
         if known is None:
-            made = type(value)
-            known = self._known[id(value)] = (
-                value,
-                self._defined(value) if made is Definition else self._new(value, made),
-            )
+            written = self._defined(value) if made is Definition else self._new(value, made)
+            known = self._known[id(value)] = value, written
         return known[1]
 
-    def _defined(self, value: Definition) -> _Place:
+    def _defined(self, value: Definition) -> str:
         place = self._definitions.get(value.key)
         if place is None:
             place = self._definitions[value.key] = self._new(value, Definition)
         return place
 
-    def _new(self, value: object, made: type) -> _Place:
-        parts = [self.put(part) if type(part) in _NAMES else part for part in _PARTS[made](value)]
-        return (self.places.setdefault((_NAMES[made], *parts), len(self.places)),)
+    def _new(self, value: object, made: type) -> str:
+        begin, fields_of = _PARTS[made]
+        entry = ",".join([begin, *map(self.put, fields_of(value))]) + "]"
+        return f"[{self.places.setdefault(entry, len(self.places))}]"
+
+
+_PLAIN: Mapping[type, Callable[[Any], str]] = {
+    str: encode_basestring_ascii,
+    int: int.__repr__,
+    float: json.dumps,
+    bool: json.dumps,
+    type(None): lambda _: "null",
+}
+"""Functions that write plain values as JSON."""
 
 
 class GroupReader:
