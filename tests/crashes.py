@@ -189,6 +189,9 @@ def workload(seed: int, rounds: int) -> list[Round]:
             if generator.random() < 0.01:
                 lines.append(_line(register={"name": "pairs", "text": "S//taken"}))
         lines += [*rows[number * 6 : number * 6 + 6], *_taken_back(number)]
+        if number % 3 == 2:
+            beat = START + number * _ROUND - timedelta(minutes=25)
+            lines.append(_line(heartbeat={"channel": "T", "ts": beat.isoformat()}))
         readings = [
             {
                 "id": f"r{number}-{n}",
