@@ -212,7 +212,8 @@ class Finder:
 
     def _single_blocks(self, fresh: pa.Table, edge: Int32s, out: ResultColumns) -> None:
         """Resolve queries of one block, each in each document by itself, whatever else the document satisfies."""
-        rows, edge = fresh.filter(pa.array(edge >= 0)), edge[edge >= 0]
+        alone = edge >= 0
+        rows, edge = fresh if alone.all() else fresh.filter(pa.array(alone)), edge[alone]
         docs, ts, nodes, chains = (rows.column(name).combine_chunks() for name in ("docid", "ts", "node", "chain"))
         doc: Int64s = docs.to_numpy()
         if len(self._shapes_of_ones) > _MANY_SHAPES:

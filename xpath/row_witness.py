@@ -190,13 +190,15 @@ class _Arrays:
         sums = np.concatenate([[0], np.cumsum(1 + self.entries[self.asked])])
         self.weights = np.diff(sums[self.of_guard])
         """Rows and chain entries that a row of the batch gives for each guard."""
-        self.chain = np.array(matcher._chain, dtype=np.int64).reshape(-1, 4)
+        chain = np.array(matcher._chain, dtype=np.int64).reshape(-1, 4)
+        self.keys, self.positions = (np.ascontiguousarray(each) for each in (chain[:, :2], chain[:, 2:]))
+        """Variables of chain entries, and the positions of these."""
         self.chains = np.concatenate([[0], np.cumsum(self.entries)]).astype(np.int64)
 
     def flat(self, row: Int64s, asked: Int64s, columns: RowColumns, values: list[str | None]) -> FlatRows:
         """Return the rows asked for, each of the row of the batch beside it."""
         at, of = gather(self.chains[asked], self.entries[asked])
-        keys, positions = self.chain[at, :2], self.chain[at, 2:]
+        keys, positions = self.keys.take(at, axis=0), self.positions.take(at, axis=0)
         entries, nodes = self.entries[asked], self.position[asked]
         missing = columns.missing() if columns.gaps else None
         if missing is not None and missing[:, -1].any():

@@ -179,6 +179,8 @@ class _Search:
         low, high = np.minimum(sets.low, last), np.minimum(sets.high, last)
         self.low, self.high = low, high
         size: Int64s = self.below[base + high] - self.below[base + low]
+        self._of_all = np.zeros(len(sets.dimension), dtype=np.bool_)
+        """Entries that all rows satisfy."""
         if not len(size):
             return size
         of_words = np.flatnonzero(sets.sought[dimension])
@@ -187,6 +189,8 @@ class _Search:
         size[of_words] = np.where(sets.low[of_words] > 0, with_words, self.columns.count - without)
         sizes = np.add.reduceat(size, sets.spans[:-1])
         sizes[sets.negated] = self.columns.count
+        by_rank = sets.told[sets.dimension] & ~self.is_several[sets.column[sets.dimension]]
+        self._of_all = by_rank & ~sets.negated & (sizes == self.columns.count)
         found: Int64s = np.where((sets.told | sets.sought)[sets.dimension], sizes, _NOT_COUNTED)
         return found
 
@@ -318,7 +322,7 @@ class _Search:
             if not there.all():
                 done.append(left[~there])
                 left, entry, of = left[there], entry[there], of[there]
-            asked = np.flatnonzero(entry != chosen[of])
+            asked = np.flatnonzero((entry != chosen[of]) & ~self._of_all[entry])
             holds = np.ones(len(left), dtype=np.bool_)
             holds[asked] = self._holding(rows[left[asked]], entry[asked])
             left = left[holds]

@@ -6,6 +6,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,6 +18,7 @@ from rows_and_specs import NUMBERS, PLAIN, TEXTS, random_cells, random_shape, ra
 import xscl.xpath.relational
 import xscl.xpath.row_witness
 import xscl.xpath.span_crossings
+import xscl.xpath.span_search
 from xscl.base.errors import DocumentLimitError
 from xscl.base.safe_xml import parse_xml
 from xscl.base.values import number_text, time_key, to_number, value_hash
@@ -354,3 +356,23 @@ def test_two_entries_at_once(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
 
     rows = [(cell(3), cell(120), cell(3)) for _ in range(150)]
     check([asks(definition) for definition in {asked(): None for _ in range(60)}], SHAPE, rows)
+
+
+def test_what_all_rows_satisfy_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+    holding = xscl.xpath.span_search._Search._holding
+
+    def counted(search: Any, rows: Any, entries: Any) -> Any:
+        looked_at.append(len(rows))
+        return holding(search, rows, entries)
+
+    monkeypatch.setattr(xscl.xpath.span_search._Search, "_holding", counted)
+    spec = asks(path(child("r", Exists(child("a")), Exists(child("b")), Exists(child("c")))))
+    asked = split_specs([spec], {"T": SHAPE}).asked["T"]
+    rows: list[list[str | None]] = [["1", "2", str(number)] for number in range(50)]
+    assert all(answer(asked, SHAPE, rows))
+    assert not any(looked_at)
+    for number in range(0, 50, 5):
+        rows[number][number % 3] = None
+    assert [bool(found) for found in answer(asked, SHAPE, rows)] == [number % 5 > 0 for number in range(50)]
+    assert any(looked_at)
