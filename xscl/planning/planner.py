@@ -125,11 +125,13 @@ class Planner:
         channels = read_channels(connection)
         facts = all_facts(channels, read_streams(connection))
         memberships = stored_memberships(connection, max(self._memberships, default=0))
-        if facts != self._facts:
+        if _columns(facts) != _columns(self._facts):
             # Queries over channels of which more is known now may have gone to other groups.
             self._subscribers.forget()
         changed = self._subscribers.move(connection, first, last)
-        self._waiting |= {*self._groups, *self._subscribers} if changed is None else changed
+        if changed is None or facts != self._facts:
+            changed = {*self._groups, *self._subscribers}
+        self._waiting |= changed
         self._facts = facts
         stale = [gid for gid in self._waiting if gid in self._groups and not self._keeps_channels(gid)]
         missing = [gid for gid in self._waiting if gid in self._subscribers]
@@ -305,3 +307,9 @@ class Planner:
         if way == "walk":
             self._files.walked.add(spec.key, spec.spec)
         spec.way = way
+
+
+def _columns(facts: Mapping[str, ChannelFacts]) -> dict[str, tuple[frozenset[str], ...]]:
+    """Return the facts of channels on which groups depend."""
+    found = {name: (of.numeric, of.texts, of.times) for name, of in facts.items()}
+    return {name: columns for name, columns in found.items() if any(columns)}

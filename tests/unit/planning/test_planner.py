@@ -14,6 +14,7 @@ from xscl.intake.intake import Intake
 from xscl.language import forms as prepared
 from xscl.planning import group_forms as planning
 from xscl.planning.planner import Planner
+from xscl.planning.subscribers import Subscribers
 from xscl.registry.registry import Registry
 from xscl.store.home import Home, open_home
 from xscl.templates.program_files import load_program
@@ -46,8 +47,11 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_the_first_document_of_a_channel_compiles_only_queries_again_that_ask_for_its_kind(
-    home: Home, planner: Planner, compiled: list[str]
+    home: Home, planner: Planner, compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    read: list[int] = []
+    read_all = Subscribers._read_all
+    monkeypatch.setattr(Subscribers, "_read_all", lambda *of: (read.append(of[-1]), read_all(*of))[1])
     asking = ["S//*->x JOIN {x = y, 1 h} S//b->y", "S//b->x JOIN {x = y, 1 h} T//b->y"]
     Registry(home.catalog).register_many([*TEXTS, *asking])
     assert planner.plan(1, NEVER - 1) is not None
@@ -55,6 +59,7 @@ def test_the_first_document_of_a_channel_compiles_only_queries_again_that_ask_fo
     Intake(home).take([Event("S", "1", 1, xml="<a/>")])
     assert planner.plan(1, NEVER - 1) is not None
     assert sorted(compiled) == asking
+    assert len(read) == 1, "no query is in another group"
 
 
 def test_only_new_groups_are_compiled_and_dropped_ones_forgotten(
