@@ -19,6 +19,7 @@ from xscl.answers.explain import explain
 from xscl.answers.feed_listing import feed_rows
 from xscl.answers.status import batch_rows, skipped_notes, state_notes
 from xscl.base.types import Event
+from xscl.batches.refusals import Unnamed, named
 from xscl.catalog.queries import read_queries
 from xscl.catalog.subscriptions import add_feed, due_feeds
 from xscl.catalog.tables import METADATA
@@ -34,7 +35,7 @@ DELIBERATE: Mapping[str, str] = {
     r"FROM \w+ WHERE (0 = 1|false)": "nothing is asked for: no row is read",
     r"^SELECT DISTINCT \w+\.(path|result_path) FROM \w+ WHERE": "tidying up compares all names with the folder",
     r"^SELECT \w+\.path FROM (intake|state)_files$": "tidying up compares all names with the folder",
-    r"FROM state_files ORDER BY state_files\.(batch|path)$": "a new process reads the whole join state",
+    r"FROM state_files ORDER BY state_files\.(batch|path)$": "a batch reads the names of the whole join state",
     r"FROM queries WHERE queries\.docid_from < .* GROUP BY queries\.gid ORDER BY": "a new process learns all queries",
     r"^SELECT queries\.\"?query\"? FROM queries WHERE queries\.docid_from < .* DESC LIMIT": "ends at the first row",
     r"FROM intake_files WHERE intake_files\.last <= .* OR intake_files\.first >=": "upkeep looks at every file",
@@ -50,7 +51,6 @@ DELIBERATE: Mapping[str, str] = {
     r"FROM (intake|state)_files ORDER BY": "an export reads all names",
     r"FROM \(SELECT DISTINCT parts\.part \+ 0 AS part FROM parts WHERE": "an index has the parts of windows alone",
     r"FROM (parts|removals|retractions) LIMIT": "ends at the first row",
-    r"FROM state_files WHERE state_files\.kind = ": "a batch reads the names of the whole join state",
 }
 """Statements that read a whole table: a pattern of their text, and why."""
 
@@ -118,6 +118,7 @@ def _ask(engine: Engine) -> None:
     add_feed(catalog, "http://feed.example/rss", channel="news", now=1)
     with catalog.read() as connection:
         due_feeds(connection, 1 << 50)
+        list(named(connection, [Unnamed("S", "e", 1, "too many", "stage 2", (1, 2), (1,))]))
     list(feed_rows(catalog))
     export_home(home, io.BytesIO())
     engine.drop(names[0])

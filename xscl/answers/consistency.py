@@ -26,7 +26,7 @@ from xscl.catalog.records import ChannelInfo
 from xscl.catalog.steps import has_steps, read_stepped
 from xscl.catalog.tables import IS_LISTED, NEVER, PARTS, QUERIES
 from xscl.store.home import Home
-from xscl.store.join_state import files_of_kind
+from xscl.store.join_state import files_by_kind
 
 __all__ = ["CONSISTENCY", "consistency_rows", "kept_rows", "pending_bindings"]
 
@@ -83,8 +83,9 @@ _LISTED = (
 def pending_bindings(home: Home, connection: Connection) -> tuple[Counter[int], Counter[int]]:
     """Count bindings that are not answered, and answered ones that are not final, by group."""
     waiting, correctable = Counter[int](), Counter[int]()
-    tables = [Runs(home.root, tuple(files_of_kind(connection, "answered"))).rows()]
-    tables += [pq.read_table(check_file(home.root / file.path)) for file in files_of_kind(connection, "pending")]
+    files = files_by_kind(connection)
+    tables = [Runs(home.root, tuple(files.get("answered", ()))).rows()]
+    tables += [pq.read_table(check_file(home.root / file.path)) for file in files.get("pending", ())]
     for rows in tables:
         answered = rows.column("answered").to_numpy() >= 0
         waiting.update(rows.column("gid").to_numpy()[~answered].tolist())
@@ -95,7 +96,7 @@ def pending_bindings(home: Home, connection: Connection) -> tuple[Counter[int], 
 def kept_rows(home: Home, connection: Connection) -> tuple[Counter[int], Counter[int]]:
     """Count the rows of steps that are not answered, and answers that are not final, by group."""
     waiting, correctable = Counter[int](), Counter[int]()
-    for file in files_of_kind(connection, "steps"):
+    for file in files_by_kind(connection).get("steps", ()):
         kept, tables = read_steps(home.root / file.path)
         for name, table in tables.items():
             groups = np.array([gid for gid, _ in kept.members[name]], dtype=np.int64)

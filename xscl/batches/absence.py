@@ -124,8 +124,7 @@ class Absences:
         self.runs, self._runs = span.answered, Runs(batch.home.root, span.answered)
         if not span.absences:
             return
-        with batch.home.catalog.read() as connection:
-            batch.driver.absences.read(connection)
+        batch.driver.absences.read(batch.home.catalog, span.queries)
         if batch.publisher is not None:
             self._levels = batch.publisher.decided
         if span.pending is not None:

@@ -6,14 +6,17 @@ reads what has come and gone since.  Nothing of it decides an answer: the catalo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from sqlalchemy.engine import Connection
 
 from xscl.batches.bindings import Parts
 from xscl.catalog.absences import asked_since, dropped_until, groups_asked
-from xscl.catalog.parts import parts_behind
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.parts import PartRow, parts_behind
 from xscl.catalog.query_state import QueryState, query_state
-from xscl.catalog.tables import NEVER, OF_STEPS, OF_WINDOWS
+from xscl.catalog.tables import NEVER, NOTHING_FORBIDDEN, OF_STEPS, OF_WINDOWS
 from xscl.templates.columns import Bools, Int64s, gather, rising, within
 
 __all__ = ["AbsenceMemory"]
@@ -41,12 +44,24 @@ class AbsenceMemory:
         """Queries as ``Readers`` takes them."""
         self._asked = _NONE
         """Groups that find a part and have queries of their own."""
+        self._changing: list[PartRow] = []
+        """Parts of groups whose matches newer versions and removals change."""
+        self.retracting: dict[int, list[int]] = {}
+        """Those of these groups that forbid nothing, by the group that finds their matches."""
+        self.correcting: tuple[list[int], Parts] = [], self._parts
+        """Others of these groups, and their parts."""
+        self.least_memory: int | None = None
+        """The least memory that a query has of its own, microseconds; None: none has."""
 
-    def read(self, connection: Connection) -> None:
-        """Read what has come and gone since the last batch."""
-        state, known = query_state(connection), self._state
-        if state == known:
-            return
+    def read(self, catalog: Catalog, state: QueryState) -> None:
+        """Read what has come and gone since the last batch; ``state`` is that of the queries before it."""
+        if state != self._state:
+            with catalog.read() as connection:
+                # Others may have come meanwhile.
+                self._read(connection, query_state(connection))
+
+    def _read(self, connection: Connection, state: QueryState) -> None:
+        known = self._state
         if known is None or not state.goes_on(known):
             self._forget()
             known = None
@@ -64,6 +79,20 @@ class AbsenceMemory:
             # A hundred thousand rows that stay are columns: the collector would look at each object again and again.
             self._parts = self._parts.plus(row for row in new if row.ends not in (OF_WINDOWS, OF_STEPS))
             self._by_part = np.argsort(self._parts.part, kind="stable")
+            self._add_changing(new)
+
+    def _add_changing(self, new: Sequence[PartRow]) -> None:
+        memories = [each for each in (self.least_memory, *(row.memory for row in new)) if each is not None]
+        self.least_memory = min(memories, default=None)
+        changing = {row.gid for row in new if row.retracts}
+        self._changing += [row for row in new if row.gid in changing]
+        wanted = [row for row in self._changing if row.retracts]
+        self.retracting = {}
+        for row in (row for row in wanted if row.ends == NOTHING_FORBIDDEN):
+            self.retracting.setdefault(row.part, []).append(row.gid)
+        groups = sorted(row.gid for row in wanted if row.ends not in (None, NOTHING_FORBIDDEN))
+        mine = frozenset(groups)
+        self.correcting = groups, Parts.of(row for row in self._changing if row.gid in mine)
 
     def _read_queries(self, connection: Connection, newest: int) -> None:
         rows = np.array(asked_since(connection, newest), dtype=np.int64).reshape(-1, 4)

@@ -80,8 +80,7 @@ class Windows:
         if not span.absences:
             return
         memory, levels = self.batch.driver.windows, () if span.publishing is None else span.publishing.levels
-        with self.batch.home.catalog.read() as connection:
-            self._asked = memory.asked(connection, span.first, span.last, levels)
+        self._asked = memory.asked(self.batch.home.catalog, span, levels)
         if self.batch.work is not None:
             self.batch.work.alone = self._asked.alone
         self._kept = memory.rows(None if span.windows is None else self.batch.home.root / span.windows)
@@ -141,7 +140,9 @@ class Windows:
         if not meanings:
             return {}
         combinations = results.combinations(meanings)
-        asked = Parts.of(PartRow(part, 0, part, "", len(each.blocks), None, None) for part, each in parts.items())
+        asked = Parts.of(
+            PartRow(part, 0, part, "", len(each.blocks), None, None, retracts=False) for part, each in parts.items()
+        )
         sharing = {part: shared for shared in mine for part in shared}
         found: list[tuple[Int64s, Found]] = []
         for some in bindings(combinations, meanings, asked):

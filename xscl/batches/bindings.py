@@ -58,7 +58,7 @@ class Parts:
         """Return them with rows of later groups."""
         kinds = {kind: number for number, kind in enumerate(self.kinds)}
         found = []
-        for gid, number, part, ends, shown, blocking, memory in rows:
+        for gid, number, part, ends, shown, blocking, memory, _ in rows:
             kind = (ends, shown, blocking, memory) if number == 0 else (None, 0, None, memory)
             found.append((gid, part, kinds.setdefault(kind, len(kinds))))
         both = zip((self.gid, self.part, self.kind), np.array(found, dtype=np.int64).reshape(-1, 3).T, strict=True)

@@ -26,7 +26,6 @@ from xscl.batches.bindings import Bindings, Parts, bindings, kills_of, remembere
 from xscl.batches.edited import End, changed_documents, ends_of, paths_since, queries_of
 from xscl.batches.ranges import BatchRange
 from xscl.batches.taking_back import Retraction, groups_with
-from xscl.catalog.parts import correcting_groups, read_parts_of
 from xscl.catalog.retractions import Retracted, read_retractions
 from xscl.store.parquet import list_parts
 from xscl.store.results import Results, files_with
@@ -83,9 +82,7 @@ def anew(batch: Attempt, files: Sequence[Path], new: Round) -> Anew | None:
         files: results of its levels.
         new: bindings that these have found.
     """
-    with batch.home.catalog.read() as connection:
-        groups = correcting_groups(connection)
-        asked = Parts.of(read_parts_of(connection, groups) if groups else ())
+    groups, asked = batch.driver.absences.correcting
     if not groups:
         return None
     found = [_touched(batch, groups, new), _replayed(batch, groups, new)]

@@ -21,7 +21,7 @@ from xscl.batches.taking_back import Retraction
 from xscl.catalog.channels import read_streams
 from xscl.catalog.events import edited_between, newer_versions
 from xscl.catalog.memberships import resolve_stream
-from xscl.catalog.parts import retracting_channels, retracting_parts
+from xscl.catalog.parts import retracting_channels
 from xscl.catalog.removals import Removed, removed_among, removed_between
 from xscl.catalog.retractions import Because
 from xscl.catalog.tables import BATCHES, QUERIES, in_parts
@@ -49,9 +49,8 @@ def edited_matches(
     """
     home, span = batch.home, batch.span
     removed = {} if batch.publisher is None else batch.publisher.removed
-    with home.catalog.read() as connection:
-        every = retracting_parts(connection)
-        parts = {part: mine for part, gids in every.items() if (mine := [gid for gid in gids if chosen(gid)])}
+    every = batch.driver.absences.retracting
+    parts = {part: mine for part, gids in every.items() if (mine := [gid for gid in gids if chosen(gid)])}
     if not parts:
         return [], []
     edited = changed_documents(batch)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -26,10 +26,10 @@ from xscl.batches.row_times import RowTimes
 from xscl.batches.walls import beat_walls, due_walls
 from xscl.catalog.event_counts import channel_counts, nth_event
 from xscl.catalog.events import files_between
-from xscl.catalog.intake_order import next_place, read_heartbeats, read_last_places
-from xscl.catalog.parts import has_absences
+from xscl.catalog.intake_order import read_heartbeats, read_last_places
 from xscl.catalog.prepared import prepared
 from xscl.catalog.queries import Feed, query_info, read_feeds
+from xscl.catalog.query_state import QueryState, query_state
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.retained_from import held_times, keep_times
 from xscl.catalog.tables import BATCHES, FLUSHES, IS_DROPPED, IS_WAITING, LATE, QUERIES
@@ -37,7 +37,7 @@ from xscl.planning.planned import Plan
 from xscl.planning.planner import Planner
 from xscl.store.event_retention import Reaches
 from xscl.store.home import Home
-from xscl.store.join_state import HeldState, files_of_kind, held_state
+from xscl.store.join_state import HeldState, files_by_kind, state_among
 from xscl.store.state_files import StateFile
 from xscl.store.taken_events import TakenEvents, taken_events
 from xscl.store.watermarks import ChannelClocks, channel_clocks
@@ -60,6 +60,7 @@ class BatchRange:
     last: int
     taken_in: int
     """Last place of the intake order."""
+    queries: QueryState
     channels: Mapping[str, int]
     """Number of events of each channel."""
     paths: list[str]
@@ -151,44 +152,51 @@ def _next_batch(
     with home.catalog.read() as connection:
         if beats and (due := due_walls(home, connection)):
             return due
-        found = next_range(connection, batch_docs)
+        queries = query_state(connection)
+        kinds = planner.kinds.read(connection, queries)
+        found = next_range(connection, batch_docs, publish=kinds.publish)
         if found is None:
             return None
-        first, last = found
+        first, last = found.first, found.last
         number = (connection.scalar(*_newest_batch()) or 0) + 1
         channels = channel_counts(connection, first, last)
-        waiting = _answered(waiting_queries(connection, first, last), number, held_times(connection))
-        replayed = _replayed_at(connection, first)
+        waiting: tuple[QueryInfo, ...] = ()
+        replayed: frozenset[int] = frozenset()
+        if found.kind == "back-fill":
+            waiting = _answered(waiting_queries(connection, first, last), number, held_times(connection))
+        elif found.kind == "replay":
+            replayed = _replayed_at(connection, first)
         # Queries that were registered at the last place are part of a batch that answers them.
         end = last + 1 if waiting else last
         beaten = () if waiting or replayed else tuple(read_heartbeats(connection, first, last))
         busy = channels or waiting or replayed or beaten
         plan = planner.plan(first, end, connection) if busy else None
-        absences = has_absences(connection)
-        published = publishing(connection, first, end) if busy else None
+        published = publishing(connection, first, end) if busy and kinds.publish else None
+        files = files_by_kind(connection)
         return BatchRange(
             started=started,
             batch=number,
             first=first,
             last=last,
-            taken_in=next_place(connection) - 1,
+            taken_in=found.taken_in,
+            queries=queries,
             channels=channels,
             paths=home.paths(files_between(connection, first, last)),
             plan=plan,
             reach=REACH_SCHEMA.empty_table() if plan is None else reach_after(home, planner, plan, last),
             reaches={} if plan is None else dict(planner.reach.channels),
-            state=held_state(home, connection),
+            state=state_among(home, connection, files),
             clocks=channel_clocks(connection),
-            publishing=Publishing((), frozenset()) if published is None and busy and absences else published,
+            publishing=Publishing((), frozenset()) if published is None and busy and kinds.absences else published,
             waiting=waiting,
             sight_cuts=sight_cuts(connection, min([first, *map(place_of, replayed)]), last),
             beats=beaten,
-            feeds=read_feeds(connection, first, last) if absences else (),
-            absences=absences,
-            pending=next((file.path for file in files_of_kind(connection, "pending")), None),
-            answered=tuple(files_of_kind(connection, "answered")),
-            windows=next((file.path for file in files_of_kind(connection, "windows")), None),
-            steps=next((file.path for file in files_of_kind(connection, "steps")), None),
+            feeds=read_feeds(connection, first, last) if kinds.absences and kinds.publish else (),
+            absences=kinds.absences,
+            pending=_first_path(files, "pending"),
+            answered=tuple(files.get("answered", ())),
+            windows=_first_path(files, "windows"),
+            steps=_first_path(files, "steps"),
             replayed=replayed,
         )
 
@@ -205,25 +213,41 @@ _ROW_TIMES: WeakKeyDictionary[Planner, RowTimes] = WeakKeyDictionary()
 """Times of the events that row windows of a planner's queries count."""
 
 
-def next_range(connection: Connection, batch_docs: int) -> tuple[int, int] | None:
-    """Return the next batch's (first, last) place of the intake order; None if there is nothing to do.
+class Stretch(NamedTuple):
+    """Places of the intake order that are one batch."""
+
+    first: int
+    last: int
+    taken_in: int
+    """Last place of the intake order."""
+    kind: Literal["events", "back-fill", "replay"]
+
+
+def next_range(connection: Connection, batch_docs: int, *, publish: bool) -> Stretch | None:
+    """Return the places of the next batch; None if there is nothing to do.
 
     A batch has ``batch_docs`` events at most and ends at a flush.  A batch also ends before a query that is to be
     answered from held events, and before a replay of late events; these are batches of their own.
+
+    Args:
+        connection: reads one state of the catalogue.
+        batch_docs: events at most.
+        publish: whether there are queries that publish.
     """
-    processed, last = read_last_places(connection)
-    first = processed + 1
+    processed, taken_in = read_last_places(connection)
+    first, last = processed + 1, taken_in
     if first > last:
         return None
     again = connection.scalar(*_first_replay(first, last))
     if again == first:
-        return first, first
+        return Stretch(first, first, taken_in, "replay")
     is_filling, last = next_stop(connection, first, last if again is None else again - 1)
     if is_filling:
-        return first, last
+        return Stretch(first, last, taken_in, "back-fill")
     nth = nth_event(connection, first, last, batch_docs)
     flush = connection.scalar(*_first_flush(first))
-    return first, acyclic_end(connection, first, min(place for place in (last, nth, flush) if place is not None))
+    last = min(place for place in (last, nth, flush) if place is not None)
+    return Stretch(first, acyclic_end(connection, first, last) if publish else last, taken_in, "events")
 
 
 def next_stop(connection: Connection, first: int, last: int) -> tuple[bool, int]:
@@ -281,6 +305,10 @@ def _late_again(place: int) -> sa.Select[Any]:
     # Events without a number are published documents that a repair has queries publish again, and that they have not.
     wanted = LATE.c.replayed == place, LATE.c.docid.is_not(None)
     return sa.select(LATE.c.docid, LATE.c.channel, LATE.c.ts).where(*wanted)
+
+
+def _first_path(files: Mapping[str, Sequence[StateFile]], kind: str) -> str | None:
+    return next((file.path for file in files.get(kind, ())), None)
 
 
 def _answered(queries: tuple[QueryInfo, ...], batch: int, held_from: Mapping[str, int]) -> tuple[QueryInfo, ...]:

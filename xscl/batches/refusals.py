@@ -123,6 +123,8 @@ def named(connection: Connection, refused: Iterable[Unnamed], filled: Sequence[Q
     ``filled`` are those that the batch answers from what is held.
     """
     refused = list(dict.fromkeys(refused))
+    if not refused:
+        return
     asked = sorted({gid for each in refused for gid in each.groups or () if gid >= 0})
     queries: dict[int, list[tuple[str, int, int]]] = {}
     absences = asking_of(connection, asked)

@@ -12,13 +12,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy.engine import Connection
 
 from xscl.base.docids import place_of
+from xscl.batches.ranges import BatchRange
 from xscl.batches.step_files import Member
 from xscl.batches.step_rows import Layout, layout_of
 from xscl.batches.step_sharing import Sharing, sharing_of
-from xscl.catalog.query_state import query_state
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.query_state import QueryState
 from xscl.catalog.steps import Stepped, SteppedQueries, read_stepped
 from xscl.catalog.windows import Reader
 from xscl.language.step_outlines import known_shape
@@ -187,19 +188,20 @@ class AskedSteps(NamedTuple):
 class StepMemory:
     """Memory of one process that works on a home."""
 
-    _state: object = None
+    _state: QueryState | None = None
     """State of the catalogue in which was read who asks."""
     _queries: SteppedQueries = field(default_factory=SteppedQueries)
     _levels: Sequence[frozenset[str]] = ()
     """Channels of each level of publishing."""
     _asked: AskedSteps | None = None
 
-    def asked(self, connection: Connection, first: int, last: int, levels: Sequence[frozenset[str]]) -> AskedSteps:
+    def asked(self, catalog: Catalog, span: BatchRange, levels: Sequence[frozenset[str]]) -> AskedSteps:
         """Return the steps that somebody asks for in a range of places, and who does."""
-        state = query_state(connection)
-        if state != self._state or not self._queries.range.has(first, last):
-            self._queries = read_stepped(connection, first, last)
-            self._state, self._asked = state, None
+        first = span.first
+        if span.queries != self._state or not self._queries.range.has(first, span.last):
+            with catalog.read() as connection:
+                self._queries = read_stepped(connection, first, span.last)
+            self._state, self._asked = span.queries, None
         if self._asked is None or self._levels != levels:
             self._levels, self._asked = levels, AskedSteps(_steps(self._queries, first, levels), self._queries.readers)
         return self._asked

@@ -108,8 +108,7 @@ class Steps:
         if not span.absences:
             return
         levels = () if span.publishing is None else span.publishing.levels
-        with self.batch.home.catalog.read() as connection:
-            self._steps, self._readers = self.batch.driver.steps.asked(connection, span.first, span.last, levels)
+        self._steps, self._readers = self.batch.driver.steps.asked(self.batch.home.catalog, span, levels)
         self._teller = Teller(self.batch, self._readers, self.counts)
         if span.replayed and self._steps:
             self._replay = Replay(self.batch)

@@ -18,7 +18,7 @@ from xscl.base.docids import place_of
 from xscl.batches.attempt import Attempt
 from xscl.catalog.channels import read_streams
 from xscl.catalog.memberships import resolve_stream
-from xscl.catalog.queries import least_memory, read_remembering
+from xscl.catalog.queries import read_remembering
 from xscl.store.parquet import checked_dataset
 from xscl.templates.columns import Int64s
 
@@ -30,8 +30,7 @@ _COLUMNS = ["docid", "channel", "behind"]
 def count_too_late(batch: Attempt) -> tuple[dict[int, int], int]:
     """Return the number of events too late for each query that has any, by its number, and that of all these events."""
     span = batch.span
-    with batch.home.catalog.read() as connection:
-        least = least_memory(connection)
+    least = batch.driver.absences.least_memory
     if least is None:
         return {}, 0
     events = pa.concat_tables(_behind(batch, least)).sort_by("docid")

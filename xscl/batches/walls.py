@@ -22,7 +22,7 @@ from xscl.catalog.prepared import prepared
 from xscl.catalog.queries import read_feeders
 from xscl.catalog.tables import CHANNELS
 from xscl.store.home import Home
-from xscl.store.join_state import files_of_kind, held_state
+from xscl.store.join_state import files_by_kind, state_among
 from xscl.templates.retention import BY_ROWS
 
 __all__ = ["beat_walls", "due_walls"]
@@ -60,16 +60,17 @@ def beat_walls(home: Home, due: Sequence[tuple[str, int]]) -> None:
 
 def _wanted(home: Home, connection: Connection) -> Collection[str] | None:
     """Return the channels that something waits for, with those that feed them; None: it may be any."""
-    state = held_state(home, connection)
+    files = files_by_kind(connection)
+    state = state_among(home, connection, files)
     wanted: set[str] = set()
     if state.rows:
         if state.reach is None:
             return None
         wanted.update(pc.unique(state.reach.column("channel")).to_pylist())
         wanted.discard(BY_ROWS)
-    for file in (*files_of_kind(connection, "pending"), *files_of_kind(connection, "answered")):
+    for file in (*files.get("pending", ()), *files.get("answered", ())):
         wanted.update(channels_waited_for(home.root / file.path))
-    for file in (*files_of_kind(connection, "windows"), *files_of_kind(connection, "steps")):
+    for file in (*files.get("windows", ()), *files.get("steps", ())):
         wanted.update(read_waits(home.root / file.path))
     feeders, new = read_feeders(connection), list(wanted)
     while new:

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from sqlalchemy.engine import Connection
-
 from xscl.batches.aggregate_buckets import Shape
 from xscl.batches.aggregate_families import Family, Member, families, identity
 from xscl.batches.aggregate_rows import Kept, read_kept
 from xscl.batches.aggregate_stores import Store, stores_of
 from xscl.batches.function_failures import own_terms
-from xscl.catalog.query_state import query_state
+from xscl.batches.ranges import BatchRange
+from xscl.catalog.catalog import Catalog
+from xscl.catalog.query_state import QueryState
 from xscl.catalog.windows import Reader, Windowed, Windows, groups_of_windows_alone, read_windows
 from xscl.language.aggregates import Definition, variable_blocks
 from xscl.language.terms import Term
@@ -73,28 +73,31 @@ class WindowMemory:
 
     shares: bool = True
     """Whether parts that select from one channel share rows."""
-    _state: object = None
+    _state: QueryState | None = None
     """State of the catalogue in which was read who asks."""
     _windows: Windows = field(default_factory=Windows)
+    _alone: frozenset[int] = frozenset()
+    """Groups that nothing but windows is over."""
     _levels: _Levels = ()
     _asked: Asked = field(default_factory=Asked)
     _path: Path | None = None
     _kept: Kept = field(default_factory=Kept)
 
-    def asked(self, connection: Connection, first: int, last: int, levels: _Levels) -> Asked:
+    def asked(self, catalog: Catalog, span: BatchRange, levels: _Levels) -> Asked:
         """Return the parts with windows that somebody asks for in a range of places, and who does."""
-        state = query_state(connection)
-        if state != self._state or not self._windows.range.has(first, last):
-            self._windows = read_windows(connection, first, last)
-            self._state, self._asked = state, Asked()
+        if span.queries != self._state or not self._windows.range.has(span.first, span.last):
+            with catalog.read() as connection:
+                self._windows = read_windows(connection, span.first, span.last)
+                self._alone = frozenset(groups_of_windows_alone(connection) if self._windows.groups else ())
+            self._state, self._asked = span.queries, Asked()
         if self._levels != levels or not self._asked.parts:
             self._levels = levels
             by_part: dict[int, list[Windowed]] = {}
             for each in self._windows.groups:
                 by_part.setdefault(each.part, []).append(each)
             parts = {part: _part(groups, levels, self._windows.readers) for part, groups in by_part.items()}
-            alone = parts.keys() & groups_of_windows_alone(connection) if parts else ()
-            self._asked = Asked(parts, _sharing(parts, self.shares), self._windows.readers, frozenset(alone))
+            alone = self._alone & parts.keys()
+            self._asked = Asked(parts, _sharing(parts, self.shares), self._windows.readers, alone)
         return self._asked
 
     def rows(self, path: Path | None) -> Kept:

@@ -17,7 +17,6 @@ from xscl.catalog.tables import (
     GROUPS,
     IS_OF_ABSENCE,
     IS_RETRACTING,
-    NOTHING_FORBIDDEN,
     PARTS,
     QUERIES,
     among,
@@ -29,7 +28,6 @@ __all__ = [
     "PartRow",
     "add_parts",
     "asking_of",
-    "correcting_groups",
     "finders_of",
     "has_absences",
     "parts_behind",
@@ -37,7 +35,6 @@ __all__ = [
     "read_parts_of",
     "remove_parts",
     "retracting_channels",
-    "retracting_parts",
 ]
 
 
@@ -56,6 +53,7 @@ class PartRow(NamedTuple):
     shown: int
     blocking: int | None
     memory: int | None
+    retracts: bool
 
 
 _PART_COLUMNS = [PARTS.c[name] for name in PartRow._fields]
@@ -94,20 +92,6 @@ def _any_part() -> sa.Select[Any]:
 @prepared
 def _parts_behind(gid: int) -> sa.Select[Any]:
     return sa.select(PARTS.c.gid, PARTS.c.part).where(PARTS.c.gid > gid)
-
-
-def retracting_parts(connection: Connection) -> dict[int, list[int]]:
-    """Return the groups whose matches changes take back and that forbid nothing, by the group that finds these."""
-    found: dict[int, list[int]] = {}
-    wanted = IS_RETRACTING, PARTS.c.ends == NOTHING_FORBIDDEN
-    for gid, part in connection.execute(sa.select(PARTS.c.gid, PARTS.c.part).where(*wanted)):
-        found.setdefault(part, []).append(gid)
-    return found
-
-
-def correcting_groups(connection: Connection) -> list[int]:
-    """Return the groups about absence whose answers newer versions and removals change."""
-    return sorted(connection.scalars(sa.select(PARTS.c.gid).where(IS_RETRACTING, PARTS.c.ends != NOTHING_FORBIDDEN)))
 
 
 def retracting_channels(connection: Connection) -> set[str]:

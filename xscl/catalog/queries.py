@@ -38,7 +38,7 @@ __all__ = [
     "drop_query",
     "end_dropped",
     "forget_batches",
-    "least_memory",
+    "has_publishing",
     "mark_filled",
     "mend_query",
     "query_info",
@@ -177,10 +177,14 @@ def _feeds(connection: Connection, rows: Collection[tuple[str, str, int, int, in
     return found
 
 
-def least_memory(connection: Connection) -> int | None:
-    """Return the least memory that a query has of its own; None: none has."""
-    found: int | None = connection.scalar(*_least_memory())
-    return found
+def has_publishing(connection: Connection) -> bool:
+    """Tell whether there are queries that publish, dropped ones included."""
+    return connection.scalar(*_any_publishing()) is not None
+
+
+@prepared
+def _any_publishing() -> sa.Select[Any]:
+    return sa.select(QUERIES.c.query).where(IS_PUBLISHING).limit(1)
 
 
 def read_remembering(connection: Connection, first: int, last: int) -> list[Remembering]:
@@ -193,11 +197,6 @@ def read_remembering(connection: Connection, first: int, last: int) -> list[Reme
             channels |= known.channels
         found[row.query] = Remembering(row.query, row.memory, channels, row.sees_from, row.docid_until)
     return list(found.values())
-
-
-@prepared
-def _least_memory() -> sa.Select[Any]:
-    return sa.select(PARTS.c.memory).where(PARTS.c.memory.is_not(None)).order_by(PARTS.c.memory).limit(1)
 
 
 @prepared

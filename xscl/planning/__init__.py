@@ -2,6 +2,7 @@
 
 * ``row_places``: Places of the events that row windows count, brought up to date batch by batch
 * ``group_forms``: Compiled forms of groups
+* ``kinds_of_queries``: Kinds of queries that a home has, remembered until its queries change
 * ``planned``: Products of a planner: the plan of a range, its groups, and the specs that these ask for
 * ``planner``: The requests of the live queries, compiled once, kept up to date as queries come and go, and written
   for workers on demand

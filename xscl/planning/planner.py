@@ -21,6 +21,7 @@ from xscl.language.declared import own_functions
 from xscl.language.facts import ChannelFacts, asks_kind, deciding
 from xscl.language.group_data import GroupForm
 from xscl.planning.group_forms import GroupForms
+from xscl.planning.kinds_of_queries import KindsOfQueries
 from xscl.planning.planned import Facts, Plan, PlannedGroup, PlannedSpec, SpecBundle, Way, row_shapes
 from xscl.planning.row_places import RowPlaces
 from xscl.planning.subscribers import Chosen, GroupText, Subscribers
@@ -76,6 +77,7 @@ class Planner:
         self._folder = folder
         self._chosen = chosen
         self._forms = GroupForms(folder)
+        self.kinds = KindsOfQueries()
         self._start()
 
     def _start(self) -> None:

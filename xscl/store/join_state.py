@@ -44,7 +44,16 @@ from xscl.templates.run_files import open_run
 from xscl.templates.run_rows import documents_rows, merged_run, rows_of_run, with_more_rows
 from xscl.templates.runs import Run
 
-__all__ = ["HeldState", "StateChange", "commit_state", "discard_change", "files_of_kind", "held_state", "next_state"]
+__all__ = [
+    "HeldState",
+    "StateChange",
+    "commit_state",
+    "discard_change",
+    "files_by_kind",
+    "held_state",
+    "next_state",
+    "state_among",
+]
 
 _FANOUT = 8
 """Files of one tier that are merged; a tier's files have at most that many times the rows of the one before."""
@@ -115,9 +124,22 @@ class StateChange:
     """Rows that are no longer held; rows that never were do not count."""
 
 
+def files_by_kind(connection: Connection) -> dict[str, list[StateFile]]:
+    """Return the files of state by kind, the oldest one first."""
+    found: dict[str, list[StateFile]] = {}
+    for row in connection.execute(*_files()).mappings():
+        found.setdefault(row["kind"], []).append(_state_file(row))
+    return found
+
+
 def held_state(home: Home, connection: Connection) -> HeldState:
     """Read the join state as the last commit left it."""
-    rows = [_state_file(row) for row in connection.execute(*_files()).mappings()]
+    return state_among(home, connection, files_by_kind(connection))
+
+
+def state_among(home: Home, connection: Connection, files: Mapping[str, Sequence[StateFile]]) -> HeldState:
+    """Read the join state as the last commit left it, whose files are among some, by kind."""
+    rows = [file for of in files.values() for file in of]
     reach_path = next((file.path for file in rows if file.kind == "reach"), None)
     return HeldState(
         root=home.root,
@@ -128,12 +150,6 @@ def held_state(home: Home, connection: Connection) -> HeldState:
     )
 
 
-def files_of_kind(connection: Connection, kind: str) -> Iterator[StateFile]:
-    """Yield the files of state of one kind, the oldest one first."""
-    for row in connection.execute(*_files_of_kind(kind)).mappings():
-        yield _state_file(row)
-
-
 def _state_file(row: sa.RowMapping) -> StateFile:
     return StateFile(**{name: row[name] for name in StateFile.__slots__})
 
@@ -141,11 +157,6 @@ def _state_file(row: sa.RowMapping) -> StateFile:
 @prepared
 def _files() -> sa.Select[Any]:
     return sa.select(STATE_FILES).order_by(STATE_FILES.c.batch)
-
-
-@prepared
-def _files_of_kind(kind: str) -> sa.Select[Any]:
-    return sa.select(STATE_FILES).where(STATE_FILES.c.kind == kind).order_by(STATE_FILES.c.batch)
 
 
 @prepared

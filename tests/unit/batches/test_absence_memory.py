@@ -12,19 +12,21 @@ import xscl
 from xscl.batches.absence_memory import AbsenceMemory
 from xscl.catalog import absences
 from xscl.catalog.queries import regroup
+from xscl.catalog.query_state import query_state
 from xscl.catalog.tables import QUERIES
 
 
 def told(memory: AbsenceMemory, groups: int = 40) -> tuple[object, ...]:
     parts, every = memory.parts_of(np.arange(groups)), np.arange(groups)
     rows = zip(parts.gid.tolist(), parts.part.tolist(), [parts.kinds[kind] for kind in parts.kind], strict=True)
-    return [*rows], memory.readers(-1).tolist(), memory.are_unasked(every).tolist()
+    groups, asked = memory.correcting
+    changing = memory.retracting, groups, asked.gid.tolist(), asked.part.tolist(), memory.least_memory
+    return [*rows], memory.readers(-1).tolist(), memory.are_unasked(every).tolist(), changing
 
 
 def fresh(engine: xscl.Engine) -> AbsenceMemory:
     made = AbsenceMemory()
-    with engine.home.catalog.read() as connection:
-        made.read(connection)
+    made.read(engine.home.catalog, engine.home.catalog.ask(query_state))
     return made
 
 
@@ -39,8 +41,7 @@ def test_changes_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop:
 
         def follows() -> bool:
             reads.clear()
-            with engine.home.catalog.read() as connection:
-                memory.read(connection)
+            memory.read(engine.home.catalog, engine.home.catalog.ask(query_state))
             follows = max(reads, default=1) > 0
             assert told(memory) == told(fresh(engine))
             return follows
@@ -69,7 +70,37 @@ def test_queries_that_go_to_other_groups_are_read_again(tmp_path: Path) -> None:
         with engine.home.catalog.begin() as connection:
             one, two = connection.execute(sa.select(QUERIES).order_by(QUERIES.c.query)).all()
             regroup(connection, [(one.query, two.gid, two.template, one.names)])
-        with engine.home.catalog.read() as connection:
-            memory.read(connection)
+        memory.read(engine.home.catalog, engine.home.catalog.ask(query_state))
         assert told(memory) == told(fresh(engine))
         assert [gid for gid, *_ in memory.readers(-1).tolist()] == [two.gid, two.gid]
+
+
+def test_what_comes_while_a_batch_begins_is_read_once(tmp_path: Path) -> None:
+    unpaid = "a[./s = '{}'][./k->k] NOT FOLLOWED BY {{k = l, 5}} b[./k->l]"
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.register(unpaid.format(1), name="q1")
+        memory = fresh(engine)
+        engine.register(unpaid.format(2), name="q2")
+        state = engine.home.catalog.ask(query_state)
+        engine.register(unpaid.format(3), name="q3")
+        memory.read(engine.home.catalog, state)
+        memory.read(engine.home.catalog, engine.home.catalog.ask(query_state))
+        assert told(memory) == told(fresh(engine))
+
+
+def test_what_changes_correct_is_remembered(tmp_path: Path) -> None:
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.register("a[./k->k] JOIN {k = l, 5} b[./k->l] ON CHANGE RETRACT", name="join")
+        engine.register("a[./k->k] NOT FOLLOWED BY {k = l, 5} b[./k->l] ON CHANGE RETRACT", name="absence")
+        memory = fresh(engine)
+        ((found, joins),) = memory.retracting.items()
+        groups, asked = memory.correcting
+        assert found not in joins and len(groups) == 1 and set(asked.gid.tolist()) == set(groups)
+        assert memory.least_memory is None
+        level = "CONSISTENCY BLOCKING 0 MEMORY 7 s"
+        engine.add_channel("a", lateness="9 s")
+        engine.add_channel("b", lateness="9 s")
+        engine.register(f"a[./k->k] NOT FOLLOWED BY {{k = l, 6}} b[./k->l] {level}", name="short")
+        memory.read(engine.home.catalog, engine.home.catalog.ask(query_state))
+        assert memory.least_memory == 7_000_000
+        assert told(memory) == told(fresh(engine))

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 from budget import examples
+from next_places import places_of_next
 
 from xscl import Event
 from xscl.base.errors import XsclError
 from xscl.base.failpoints import hooked
 from xscl.base.settings import Settings
-from xscl.batches.ranges import next_range
 from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import BATCHES, EVENT_IDS, QUERIES
 from xscl.engine import Engine, connect
@@ -75,7 +75,7 @@ def test_a_back_fill_is_a_batch_of_its_own(opened: Open) -> None:
     engine.register("S//a->x STARTING ALL", name="Q2")
     engine.ingest([b("3", 3)])
     with engine.home.catalog.read() as connection:
-        assert next_range(connection, 100) == (1, 3)
+        assert places_of_next(connection, 100) == (1, 3)
     reports = engine.run_once()
     assert [(r.first, r.last, r.events, r.filled) for r in reports] == [(1, 3, 2, 0), (4, 6, 0, 2), (7, 7, 1, 0)]
     rows = engine.home.catalog.rows(BATCHES)

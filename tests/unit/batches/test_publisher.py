@@ -14,6 +14,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import given
 from hypothesis import strategies as st
+from next_places import places_of_next
 
 import xscl
 from xscl.base.arrow_schemas import EVENT_SCHEMA
@@ -22,7 +23,6 @@ from xscl.base.document_limits import Limits
 from xscl.base.types import Event
 from xscl.batches.level import BatchWork
 from xscl.batches.publish_levels import channel_levels
-from xscl.batches.ranges import next_range
 from xscl.catalog.channels import read_channels
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.tables import EVENT_IDS, INTAKE_FILES, LATE, REJECTED
@@ -142,7 +142,7 @@ def test_ranges_do_not_count_what_is_published(engine: Engine) -> None:
     assert [report.published for report in engine.run_once(batch_docs=2)] == [2, 2, 1]
     engine.ingest([a("6", 6), a("7", 7)])
     with engine.home.catalog.read() as connection:
-        assert next_range(connection, 1) == (7, 7)
+        assert places_of_next(connection, 1) == (7, 7)
     assert [report.events for report in engine.run_once(batch_docs=2)] == [2]
 
 

@@ -15,13 +15,13 @@ import sqlalchemy as sa
 from budget import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from next_places import places_of_next
 from stored_events import stored_events
 
 from xscl.answers.channel_listing import channel_rows
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.errors import CatalogError
 from xscl.base.types import Event
-from xscl.batches.ranges import next_range
 from xscl.catalog.event_counts import channel_counts, event_count, nth_event
 from xscl.catalog.tables import CHANNELS, EVENT_IDS, INTAKE_FILES, LATE, REJECTED, ROW_RANGES, SOURCES
 from xscl.ingest.records import Position, RowOptions, RowTable
@@ -413,8 +413,8 @@ def test_events_are_counted_wherever_their_ids_are(
 def test_batches_are_cut_within_ranges(home: Home) -> None:
     take(home, readings(*range(10)))
     with home.catalog.read() as connection:
-        assert next_range(connection, 4) == (1, 4)
-        assert next_range(connection, 10) == next_range(connection, 11) == (1, 10)
+        assert places_of_next(connection, 4) == (1, 4)
+        assert places_of_next(connection, 10) == places_of_next(connection, 11) == (1, 10)
 
 
 def test_columns_of_a_channel_with_rows_stay(home: Home) -> None:
