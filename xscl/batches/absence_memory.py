@@ -47,9 +47,9 @@ class AbsenceMemory:
         self._changing: list[PartRow] = []
         """Parts of groups whose matches newer versions and removals change."""
         self.retracting: dict[int, list[int]] = {}
-        """Those of these groups that forbid nothing, by the group that finds their matches."""
+        """Groups of these that forbid nothing, by the group that finds their matches."""
         self.correcting: tuple[list[int], Parts] = [], self._parts
-        """Others of these groups, and their parts."""
+        """Groups of these that forbid something, and their parts."""
         self.least_memory: int | None = None
         """The least memory that a query has of its own, microseconds; None: none has."""
 
