@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+from budget import THOROUGH
 from hook_server import hook_server
 from http_service import XML, events
 from waiting import wait_for
@@ -26,7 +27,7 @@ from xscl.engine import Engine
 from xscl.store.home import init_home, open_home
 
 QUERY = "S//book->b[./key->k] FOLLOWED BY {k=c, 1 day} S//blog->g[./key->c]"
-KILLS = int(os.environ.get("XSCL_KILLS", "2"))
+KILLS = int(os.environ.get("XSCL_KILLS", "2" if THOROUGH else "1"))
 
 
 class Served:
