@@ -33,6 +33,7 @@ from xscl.catalog.query_state import QueryState, query_state
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.retained_from import held_times, keep_times
 from xscl.catalog.tables import BATCHES, FLUSHES, IS_DROPPED, IS_WAITING, LATE, QUERIES
+from xscl.planning.kinds_of_queries import Kinds
 from xscl.planning.planned import Plan
 from xscl.planning.planner import Planner
 from xscl.store.event_retention import Reaches
@@ -83,14 +84,8 @@ class BatchRange:
     """Queries that publish in the range, if there are queries about absence."""
     absences: bool
     """Whether there are queries about absence."""
-    pending: str | None
-    """File with answers about absence that are not certain yet."""
-    windows: str | None
-    """File with matches that windows are over which are not answered yet."""
-    steps: str | None
-    """File with matches that steps go on from."""
-    answered: tuple[StateFile, ...]
-    """Files with answers about absence that nothing makes final, the oldest one first."""
+    files: Mapping[str, Sequence[StateFile]]
+    """Files of state by kind."""
     replayed: frozenset[int]
     """Numbers of late events that it takes again; if there are any, it does nothing else."""
 
@@ -105,6 +100,29 @@ class BatchRange:
         if self.plan is None or not self.channels or not self.channels.keys() <= self.plan.answered:
             return None
         return taken_events(self.paths, self.first, self.last)
+
+    @property
+    def pending(self) -> str | None:
+        """File with answers about absence that are not certain yet."""
+        return self._path("pending")
+
+    @property
+    def windows(self) -> str | None:
+        """File with matches that windows are over which are not answered yet."""
+        return self._path("windows")
+
+    @property
+    def steps(self) -> str | None:
+        """File with matches that steps go on from."""
+        return self._path("steps")
+
+    @property
+    def answered(self) -> tuple[StateFile, ...]:
+        """Files with answers about absence that nothing makes final, the oldest one first."""
+        return tuple(self.files.get("answered", ()))
+
+    def _path(self, kind: str) -> str | None:
+        return next((file.path for file in self.files.get(kind, ())), None)
 
     @property
     def only_beats(self) -> bool:
@@ -157,48 +175,64 @@ def _next_batch(
         found = next_range(connection, batch_docs, publish=kinds.publish)
         if found is None:
             return None
-        first, last = found.first, found.last
-        number = (connection.scalar(*_newest_batch()) or 0) + 1
-        channels = channel_counts(connection, first, last)
-        waiting: tuple[QueryInfo, ...] = ()
-        replayed: frozenset[int] = frozenset()
-        if found.kind == "back-fill":
-            waiting = _answered(waiting_queries(connection, first, last), number, held_times(connection))
-        elif found.kind == "replay":
-            replayed = _replayed_at(connection, first)
-        # Queries that were registered at the last place are part of a batch that answers them.
-        end = last + 1 if waiting else last
-        beaten = () if waiting or replayed else tuple(read_heartbeats(connection, first, last))
-        busy = channels or waiting or replayed or beaten
-        plan = planner.plan(first, end, connection) if busy else None
-        published = publishing(connection, first, end) if busy and kinds.publish else None
-        files = files_by_kind(connection)
-        return BatchRange(
-            started=started,
-            batch=number,
-            first=first,
-            last=last,
-            taken_in=found.taken_in,
-            queries=queries,
-            channels=channels,
-            paths=home.paths(files_between(connection, first, last)),
-            plan=plan,
-            reach=REACH_SCHEMA.empty_table() if plan is None else reach_after(home, planner, plan, last),
-            reaches={} if plan is None else dict(planner.reach.channels),
-            state=state_among(home, connection, files),
-            clocks=channel_clocks(connection),
-            publishing=Publishing((), frozenset()) if published is None and busy and kinds.absences else published,
-            waiting=waiting,
-            sight_cuts=sight_cuts(connection, min([first, *map(place_of, replayed)]), last),
-            beats=beaten,
-            feeds=read_feeds(connection, first, last) if kinds.absences and kinds.publish else (),
-            absences=kinds.absences,
-            pending=_first_path(files, "pending"),
-            answered=tuple(files.get("answered", ())),
-            windows=_first_path(files, "windows"),
-            steps=_first_path(files, "steps"),
-            replayed=replayed,
-        )
+        return _read_batch(home, planner, connection, found, queries, kinds, started)
+
+
+def _read_batch(
+    home: Home,
+    planner: Planner,
+    connection: Connection,
+    found: Stretch,
+    queries: QueryState,
+    kinds: Kinds,
+    started: float,
+) -> BatchRange:
+    """Read all that the catalogue says for a batch of some places."""
+    first, last = found.first, found.last
+    number = (connection.scalar(*_newest_batch()) or 0) + 1
+    channels = channel_counts(connection, first, last)
+    waiting, replayed, beaten = _reasons(connection, found, number)
+    # Queries that were registered at the last place are part of a batch that answers them.
+    end = last + 1 if waiting else last
+    busy = channels or waiting or replayed or beaten
+    plan = planner.plan(first, end, connection) if busy else None
+    published = publishing(connection, first, end) if busy and kinds.publish else None
+    files = files_by_kind(connection)
+    return BatchRange(
+        started=started,
+        batch=number,
+        first=first,
+        last=last,
+        taken_in=found.taken_in,
+        queries=queries,
+        channels=channels,
+        paths=home.paths(files_between(connection, first, last)),
+        plan=plan,
+        reach=REACH_SCHEMA.empty_table() if plan is None else reach_after(home, planner, plan, last),
+        reaches={} if plan is None else dict(planner.reach.channels),
+        state=state_among(home, connection, files),
+        clocks=channel_clocks(connection),
+        publishing=Publishing((), frozenset()) if published is None and busy and kinds.absences else published,
+        waiting=waiting,
+        sight_cuts=sight_cuts(connection, min([first, *map(place_of, replayed)]), last),
+        beats=beaten,
+        feeds=read_feeds(connection, first, last) if kinds.absences and kinds.publish else (),
+        absences=kinds.absences,
+        files=files,
+        replayed=replayed,
+    )
+
+
+def _reasons(
+    connection: Connection, found: Stretch, number: int
+) -> tuple[tuple[QueryInfo, ...], frozenset[int], tuple[tuple[int, str, int], ...]]:
+    """Read the queries that a batch answers from held events, the events that it takes again, and its heartbeats."""
+    first, last = found.first, found.last
+    if found.kind == "back-fill":
+        return _answered(waiting_queries(connection, first, last), number, held_times(connection)), frozenset(), ()
+    if found.kind == "replay":
+        return (), _replayed_at(connection, first), ()
+    return (), frozenset(), tuple(read_heartbeats(connection, first, last))
 
 
 def reach_after(home: Home, planner: Planner, plan: Plan, last: int) -> pa.Table:
@@ -305,10 +339,6 @@ def _late_again(place: int) -> sa.Select[Any]:
     # Events without a number are published documents that a repair has queries publish again, and that they have not.
     wanted = LATE.c.replayed == place, LATE.c.docid.is_not(None)
     return sa.select(LATE.c.docid, LATE.c.channel, LATE.c.ts).where(*wanted)
-
-
-def _first_path(files: Mapping[str, Sequence[StateFile]], kind: str) -> str | None:
-    return next((file.path for file in files.get(kind, ())), None)
 
 
 def _answered(queries: tuple[QueryInfo, ...], batch: int, held_from: Mapping[str, int]) -> tuple[QueryInfo, ...]:
