@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from xscl.answers.ask_once import Answer, query_once
 from xscl.answers.match_counts import count_matches
 from xscl.answers.match_listing import ALL_MATCHES, Listing, MatchListing, list_matches
 from xscl.answers.match_reader import named_queries
@@ -15,6 +14,8 @@ from xscl.engine.opened import OpenedHome
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from xscl.answers.ask_once import Answer
 
 __all__ = ["Answering"]
 
@@ -119,6 +120,8 @@ class Answering(OpenedHome):
             QueryError: the text is no sound query.
             CatalogError: it is no name.
         """
+        from xscl.answers.ask_once import query_once
+
         return query_once(
             self.home, self._driver.settings, lambda: self.spark, text, since=time_bound("since", since), name=name
         )

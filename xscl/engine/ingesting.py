@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xscl.base.errors import EngineError
 from xscl.base.types import now_micros, time_bound, with_fields
 from xscl.engine.opened import OpenedHome
 from xscl.ingest.reading import DEFAULT_READING, Reading
 from xscl.ingest.records import Record, Removal
-from xscl.intake.frame_intake import is_spark_frame, take_frame
+from xscl.intake.data_frames import is_spark_frame
 from xscl.intake.heartbeats import end_input, take_heartbeat
 from xscl.intake.inputs import follow_paths, paths_in, records_of, take_sql_table
 from xscl.intake.intake import Intake, IntakeReport
@@ -80,7 +80,9 @@ class Ingesting(OpenedHome):
         intake = Intake(self.home, strict=strict)
         reading = with_fields(reading, options)
         if table is None and is_spark_frame(source):
-            return take_frame(intake, source, reading)
+            from xscl.intake.frame_intake import take_frame
+
+            return take_frame(intake, cast("DataFrame", source), reading)
         if table is None and (paths := paths_in(source)) is not None:
             records = partial(records_of, source, reading)
             session = partial(getattr, self, "spark")

@@ -12,7 +12,12 @@ from xscl.base.errors import EngineError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["arrow_table", "frame_texts"]
+__all__ = ["arrow_table", "frame_texts", "is_spark_frame"]
+
+
+def is_spark_frame(source: object) -> bool:
+    """Whether this is a DataFrame of Spark."""
+    return hasattr(source, "mapInArrow") and hasattr(source, "toArrow")
 
 
 def frame_texts(frame: Any) -> Iterator[tuple[str | None, str]]:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,15 +34,10 @@ from xscl.spark.places import OnSpark, slots_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["is_spark_frame", "take_frame"]
+__all__ = ["take_frame"]
 
 _PARTITION = 33
 """Bits of the number of a row in its partition."""
-
-
-def is_spark_frame(source: object) -> TypeGuard[DataFrame]:
-    """Whether this is a DataFrame of Spark."""
-    return hasattr(source, "mapInArrow") and hasattr(source, "toArrow")
 
 
 def take_frame(intake: Intake, frame: DataFrame, reading: Reading) -> IntakeReport:

@@ -14,7 +14,6 @@ from xscl.ingest.file_parts import estimated_seconds, file_parts
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Noted, Record
 from xscl.intake.intake import Intake
-from xscl.intake.part_intake import take_parts
 from xscl.intake.report import IntakeReport
 from xscl.spark.places import HERE, OnSpark, Place, slots_of
 from xscl.spark.start_cost import cores, start_seconds
@@ -60,6 +59,8 @@ def take_files(
     if len(paths) == 1 and not Path(paths[0]).is_dir():
         # The columns of the one file that is named can be asked for.
         next((record for record in records() if not isinstance(record, Noted)), None)
+    # This process does most work by itself.
+    from xscl.intake.part_intake import take_parts
     from xscl.intake.task_faults import named_task_faults
 
     with named_task_faults(intake.home.root):

@@ -6,7 +6,7 @@ of one node, an attribute of one element and a column of a row are single.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xscl.base.errors import Span
@@ -318,8 +318,10 @@ def _of_call(left: object, op: str, right: Constant) -> tuple[str, str | None] |
 _ALLOWED = {"=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
-def _in_joins(joins: Iterable[NormalJoin]) -> Iterator[Impossible]:
+def _in_joins(joins: Sequence[NormalJoin]) -> Iterator[Impossible]:
     """Atoms that contradict each other: they compare the same two values."""
+    if len(joins) < 2:
+        return
     allowed: dict[object, set[str]] = {}
     operators: dict[object, set[str]] = {}
     for join in joins:

@@ -19,7 +19,6 @@ from xscl.catalog.intake_order import take_places
 from xscl.catalog.queries import drop_query, read_query, release_query
 from xscl.catalog.suggestions import no_query
 from xscl.language import ast
-from xscl.language.cel import query_of_cel
 from xscl.language.compile import at_level
 from xscl.language.compiled import CompiledQuery
 from xscl.language.declared import declared_json
@@ -27,7 +26,6 @@ from xscl.language.facts import is_sub_query
 from xscl.language.format import format_query
 from xscl.language.forms import Prepared, Preparer
 from xscl.language.statements import RawStatement, one_query, require_characters
-from xscl.registry.cel_schemas import stream_schemas
 from xscl.registry.channel_names import ChannelNames
 from xscl.registry.counted import refuse_counted
 from xscl.registry.loading import Loading, levelled
@@ -178,6 +176,10 @@ class Registrations:
         """
         if not statement.is_cel:
             return statement
+        # Most commands meet no text in CEL, and its trees are many classes.
+        from xscl.language.cel import query_of_cel
+        from xscl.registry.cel_schemas import stream_schemas
+
         self.loading.flush()  # queries of the same script may publish what this one reads
         *tokens, last = statement.query_tokens
         names = {token.value for token in tokens if token.kind == "name"}
