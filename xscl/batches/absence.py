@@ -147,13 +147,20 @@ class Absences:
         batch = self.batch
         if not batch.span.absences:
             return
-        self._decide(_Chosen(None, self._done))
-        self._keep()
+        if self._has_work():
+            self._decide(_Chosen(None, self._done))
+            self._keep()
         rows = retraction_rows(batch.home, batch.span, self._retracted, self.batch.made)
         self.retractions = tuple(rows)
         files = self._files()
         self.counts.update(match=-unasked(batch, Results(files)))
         self.late_for, self.too_late = count_too_late(batch)
+
+    def _has_work(self) -> bool:
+        """Tell whether something may be decided, or is kept; homes with windows and steps alone have nothing."""
+        span = self.batch.span
+        kept = self._outcomes or span.pending is not None or span.answered
+        return bool(kept or span.replayed or self.batch.driver.absences.asks)
 
     @property
     def gone(self) -> list[str]:

@@ -108,6 +108,11 @@ class AbsenceMemory:
         self._queries = table[np.lexsort(table.T[::-1])]
         self._asked = rising(np.concatenate([self._asked, rows[np.isin(rows[:, 0], self._finders), 0]]))
 
+    @property
+    def asks(self) -> bool:
+        """Tell whether there are queries about absence, or such as changes correct."""
+        return bool(len(self._parts) or self._changing)
+
     def parts_of(self, groups: Int64s) -> Parts:
         """Return the parts that some groups find, which rise, in the order of the groups about absence."""
         found = self._parts.part[self._by_part]
