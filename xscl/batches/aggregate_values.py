@@ -186,12 +186,14 @@ def dictionaries(texts: pa.ChunkedArray) -> list[pa.DictionaryArray]:
 
 def column_of(texts: pa.DictionaryArray, term: Term) -> Column:
     """Return the values of a function over a variable."""
+    codes = texts.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    if not term.functions and not term.is_number:
+        return Column(codes, texts.dictionary.to_pylist())
     found: dict[str, int] = {}
     place = []
     for text in texts.dictionary.to_pylist():
         value = _applied(text, term)
         place.append(NOTHING if value is None else found.setdefault(value, len(found)))
-    codes = texts.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     return Column(np.array(place, dtype=np.int64)[codes] if place else codes, list(found))
 
 

@@ -130,7 +130,7 @@ def _events(level: Level, channels: Collection[str], taken: TakenEvents | None) 
     """Yield the events of a level of some channels."""
     if taken is not None and level == Level(0, taken.first, taken.last, level.channels, level.paths):
         # All of them are asked for, or the batch would have none in memory.
-        yield from taken.rows.select(_READ).to_batches(max_chunksize=_ROWS)
+        yield from taken.rows.select(_READ).to_batches()
     else:
         yield from _dataset(level).to_batches(columns=_READ, filter=_wanted(level, channels), batch_size=_ROWS)
 
