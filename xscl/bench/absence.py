@@ -57,10 +57,10 @@ def _measure(lab: Lab[_Sizes], case: Case[Trade]) -> Outcome:
     trades = [trade] if trade.shops == fewest else [trade, Trade(trade.orders, fewest, lab.seed)]
     with ExitStack() as opened:
         shops = [_Shops(opened.enter_context(_engine(lab)), each) for each in trades]
-        # Homes of both sizes meet the same load of the machine.
+        # Homes of both sizes meet the same load of the machine, and neither always comes first.
         for number, parts in enumerate(zip(*(each.trade.parts(lab.sizes.batch) for each in shops), strict=True)):
             lab.say(f"batch {number + 1}")
-            for each, part in zip(shops, parts, strict=True):
+            for each, part in [*zip(shops, parts, strict=True)][:: 1 if number % 2 else -1]:
                 each.costs.append(_cost(each.engine, part, number))
         outcomes = [each.end(lab.sizes.batch) for each in shops]
     own, *others = outcomes

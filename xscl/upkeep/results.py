@@ -185,8 +185,10 @@ class ResultUpkeep:
             # Which pairs are left is told one by one.
             docs, facts = _remaining_combinations(home, _with_pairs(docs, spans), kept)
             spans = spans.slice(0, 0)
-        told_of = spans.filter(pc.equal(spans.column("relation"), "span"))
-        meant = meant.filter(pa.array(_has_class(meant, docs, told_of)))
+        # Where nothing has gone, each class has what it had.
+        if kept or not asked.all():
+            told_of = spans.filter(pc.equal(spans.column("relation"), "span"))
+            meant = meant.filter(pa.array(_has_class(meant, docs, told_of)))
         if not docs.num_rows and not spans.num_rows:
             self._replace(inputs, None)
             return
