@@ -52,7 +52,7 @@ class Folded(NamedTuple):
     end: Int64s
     """Time up to which that had to be settled, of each."""
     too_long: Int64s
-    """Numbers of lefts whose runs were cut off, since they have more iterations or instances than runs may have."""
+    """Instances at which runs were cut off, since these have more iterations or instances than runs may have."""
 
 
 def folded(
@@ -78,8 +78,7 @@ def folded(
         most: instances that are made at once.
     """
     active = np.arange(count)
-    parents, rows, waiting, ended, ends = [active[:0]], [active[:0]], [active[:0]], [active[:0]], [active[:0]]
-    too_long: set[int] = set()
+    parents, rows, waiting, ended, ends, too_long = ([active[:0]] for _ in range(6))
     while len(active):
         asked = rules.requests(active)
         seen = asked._replace(until=np.minimum(asked.until, settled - 1))
@@ -101,7 +100,7 @@ def folded(
         active = np.arange(len(left) - len(at), len(left))
         goes = taken[active] < (at_most or MOST_ROUNDS + 1)
         cut = (_cut(taken, left, active) | (len(left) - count > most)) & goes
-        too_long.update(left[active[cut]].tolist())
+        too_long.append(active[cut])
         goes &= ~cut
         ended.append(active[~goes])
         ends.append(lane.ts[at][~goes])
@@ -112,7 +111,7 @@ def folded(
         np.concatenate(waiting),
         np.concatenate(ended),
         np.concatenate(ends),
-        np.array(sorted(too_long), dtype=np.int64),
+        np.concatenate(too_long),
     )
 
 

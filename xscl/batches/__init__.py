@@ -83,6 +83,7 @@
 * ``step_matches``: Matches of parts as rows of steps, and rows that are decided as matches of queries
 * ``step_answers``: Answers of steps: what is decided becomes matches of the events, or of documents of their own
 * ``step_corrections``: Answers of steps that are told before they are final, and their corrections
+* ``step_refusals``: Events over which steps refuse answers: runs that are cut off, and values that functions lack
 * ``step_replay``: Steps whose answers a replay of late events changes
 * ``step_documents``: Documents of answers that tell what FOLDs keep
 * ``steps``: Steps in a batch: matches of parts become rows, which NEXT and FOLD move on as far as times are settled

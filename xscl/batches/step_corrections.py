@@ -35,6 +35,7 @@ __all__ = [
     "came_since",
     "corrected",
     "cut_from",
+    "documents_cut",
     "first_docs",
     "having_docs",
     "made_before",
@@ -279,7 +280,7 @@ def _corrected_documents(teller: Teller, one: Decided, told: Rows) -> list[Retra
         }
     found = [(now[id_][0], tuple(sorted(whose))) for id_, whose in comes.items() if whose]
     teller.write_documents(found, {id_: known[id_] for id_ in comes if id_ in known})
-    limits = _limits(teller, one, told) if any(goes.values()) else {}
+    limits = documents_cut(teller, one) if any(goes.values()) else {}
     retracted = []
     for id_, whose in goes.items():
         if whose:
@@ -290,11 +291,13 @@ def _corrected_documents(teller: Teller, one: Decided, told: Rows) -> list[Retra
     return retracted
 
 
-def _limits(teller: Teller, one: Decided, told: Rows) -> dict[str, int]:
-    """Return the events from which runs were cut off, by the ids of documents that were made of these runs."""
-    begun = cut_from(told.docs, one.cut)
+def documents_cut(teller: Teller, one: Decided) -> dict[str, int]:
+    """Return the events from which runs were cut off, by the ids of documents of before that are of these runs."""
+    if one.told is None or one.cut is None or not len(one.cut):
+        return {}
+    begun = cut_from(one.told.docs, one.cut)
     return {
         id_: doc
         for doc in rising(begun[begun != NO_DOC]).tolist()
-        for id_ in _made(teller, replace(one, rows=told.take(begun == doc)), ())[0]
+        for id_ in _made(teller, replace(one, rows=one.told.take(begun == doc)), ())[0]
     }

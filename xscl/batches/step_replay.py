@@ -20,7 +20,7 @@ from xscl.batches.aggregate_answers import Frontier
 from xscl.batches.attempt import Attempt
 from xscl.batches.published_removals import published_numbers
 from xscl.batches.step_answers import Decided, Kind, Teller, groups_having, having
-from xscl.batches.step_corrections import cut_from, made_before
+from xscl.batches.step_corrections import cut_from, documents_cut, made_before
 from xscl.batches.step_matches import answer_nodes
 from xscl.batches.step_memory import Readers
 from xscl.batches.step_parts import PartMatches, all_results
@@ -246,6 +246,7 @@ class Replay:
         is_longest = any(isinstance(node, Fold) and node.longest for node in nodes)
         oldest = min(each.ts for each in self.events)
         open_ = self._open(teller, one, held)
+        limits = documents_cut(teller, one) if one.definition.has_values else {}
         retracted = []
         for answer in sorted(held.stored):
             span = held.span(answer)
@@ -256,7 +257,9 @@ class Replay:
             had = held.had(answer)
             lost = had & mine & ~now.get(answer, np.zeros(len(had), dtype=np.bool_))
             if lost.any():
-                limit = NO_DOC if one.definition.has_values else int(cut_from(np.array([answer[0]]), one.cut)[0])
+                limit = limits.get(held.id(answer), NO_DOC)
+                if not one.definition.has_values:
+                    limit = int(cut_from(np.array([answer[0]]), one.cut)[0])
                 cause: tuple[int, Because] = (limit, "limit")
                 if limit == NO_DOC:
                     cause = self.cause(span, channels), "replayed"

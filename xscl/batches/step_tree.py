@@ -42,7 +42,7 @@ class Tree:
     most: int = MOST_INSTANCES
     """Instances that a FOLD makes."""
     too_long: list[Rows] = field(default_factory=list)
-    """Lefts whose runs were cut off, each by the documents of the left alone."""
+    """Lefts whose runs were cut off, each by the documents of the left alone, at the place of the first cut."""
     items: Items | None = None
     """Gives the items that documents are versions of; None: each is its own."""
     _numbers: Mapping[int, str] = field(default_factory=dict)
@@ -202,15 +202,19 @@ class Tree:
         keys = np.concatenate(rules.keys)
         asked = meeting.requests(rows.take(out.waiting), keys[out.waiting])
         self._keep_rights(node, meeting, asked)
-        cut = begin.take(out.too_long)
-        cut.docs[:, self.layout.of_parts(parts_in(node.right))[0]] = NO_DOC  # however far a run has come
-        self.too_long.append(cut)
+        self.too_long.append(self._lefts(node, rows.take(out.too_long)))
         if not node.longest:
             self._keep(node, "left", rows.take(out.waiting[keys[out.waiting] >= 0]))
             return rows.take(np.arange(count, len(rows)))
         closed = held.take(held.end != FAR)
         is_passed = np.append(is_passed, np.zeros(len(rows) - count, dtype=np.bool_))
         return self._longest(node, rows, is_passed, out.waiting, (out.ended, out.end), closed)
+
+    def _lefts(self, node: Fold, rows: Rows) -> Rows:
+        """Return the lefts of instances, each once, with the least place of its instances."""
+        rows = rows.take(np.argsort(rows.place, kind="stable"))
+        rows.docs[:, self.layout.of_parts(parts_in(node.right))[0]] = NO_DOC
+        return rows.take(numbered_rows([*rows.docs.T])[0])
 
     def _longest(
         self, node: Fold, rows: Rows, is_passed: Bools, waiting: Int64s, ended: tuple[Int64s, Int64s], closed: Rows

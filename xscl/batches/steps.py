@@ -22,30 +22,28 @@ import sqlalchemy as sa
 
 from xscl.batches.aggregate_answers import Frontier
 from xscl.batches.attempt import Attempt
-from xscl.batches.function_failures import failed, failed_value, own_terms
-from xscl.batches.refusals import Rejection
+from xscl.batches.function_failures import own_terms
 from xscl.batches.settled import settled_times
 from xscl.batches.step_answers import Decided, Teller
-from xscl.batches.step_corrections import came_since, corrected, first_docs, having_docs, moved_ahead, told_once
+from xscl.batches.step_corrections import came_since, corrected, having_docs, moved_ahead, told_once
 from xscl.batches.step_files import CUT, DONE, TOLD, KeptRows, KeptSteps, Member, read_steps, state_of, write_steps
 from xscl.batches.step_meeting import TooMany
-from xscl.batches.step_memory import SharedStep
+from xscl.batches.step_memory import Members, SharedStep
 from xscl.batches.step_parts import PartMatches, PartMembers
+from xscl.batches.step_refusals import StepRefusals
 from xscl.batches.step_replay import Replay, before, moved_again
-from xscl.batches.step_rows import Layout, Rows, joined_rows, of_members, terms_of
+from xscl.batches.step_rows import Rows, joined_rows, of_members, terms_of
+from xscl.batches.step_sharing import Sharing
 from xscl.batches.step_tree import Tree
 from xscl.batches.taking_back import Retraction, retraction_rows
 from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import replace_state_files
 from xscl.catalog.tables import NEVER
 from xscl.catalog.windows import Reader
-from xscl.language.terms import Term
 from xscl.store.event_files import events_of
-from xscl.store.results import NO_DOC
 from xscl.store.state_files import StateFile
 from xscl.templates.absence import Settled
-from xscl.templates.columns import Int64s, rising
-from xscl.templates.fold_rounds import MOST_INSTANCES, MOST_ROUNDS
+from xscl.templates.columns import Int64s
 
 __all__ = ["Steps", "commit_steps"]
 
@@ -67,6 +65,12 @@ class _Look:
     Later events of the batch correct nothing of theirs.
     """
     members: set[Member] = field(default_factory=set)
+
+    def ends(self, step: SharedStep, last: int) -> tuple[int, int]:
+        """Return the least and the greatest place of the queries' ends; ``last`` is the batch's last place."""
+        if self.end < NEVER:
+            return self.end, self.end
+        return last + 1 if step.corrects else 0, NEVER
 
 
 @dataclass
@@ -235,6 +239,22 @@ class Steps:
                     found.setdefault(end, set()).add((gid, reader.since))
         return found
 
+    def _found(
+        self,
+        step: SharedStep,
+        look: _Look,
+        together: Members,
+        sharing: Sharing,
+        settled: Sequence[Sequence[Settled]],
+    ) -> list[Rows]:
+        """Return the matches of each part that are new; in a replay, those of all batches."""
+        matches = self._matches if self._replay is None or self._since(step) is None else self._replay.matches
+        found = []
+        for number, (of, times) in enumerate(zip(together.by_part, settled, strict=True)):
+            mine = PartMembers(of, together.since, sharing.sets)
+            found.append(matches.rows(step.definition, together.layout, number, mine, times, step.distances[1]))
+        return found if look.end == NEVER else [rows.take(rows.place < look.end) for rows in found]
+
     def _moved(
         self, step: SharedStep, look: _Look, members: Sequence[Member], settled: Sequence[Sequence[Settled]]
     ) -> Iterator[Decided]:
@@ -243,13 +263,7 @@ class Steps:
             return
         together = step.together(members)
         sharing, layout = together.sharing(), together.layout
-        new, start = [], self._since(step)
-        matches = self._matches if start is None or self._replay is None else self._replay.matches
-        for number, (of, times) in enumerate(zip(together.by_part, settled, strict=True)):
-            mine = PartMembers(of, together.since, sharing.sets)
-            new.append(matches.rows(step.definition, layout, number, mine, times, step.distances[1]))
-        if look.end < NEVER:
-            new = [rows.take(rows.place < look.end) for rows in new]
+        new, start = self._found(step, look, together, sharing, settled), self._since(step)
         known = self._kept.members.get(step.name, ())
         state = state_of(layout, self._tables.get(step.name), known, members, sharing.sets)
         nothing = Rows.empty(layout)
@@ -268,67 +282,23 @@ class Steps:
             return
         self.changed |= bool(len(final))
         too_long = joined_rows([nothing, *tree.too_long, short])
+        ends = look.ends(step, self.batch.span.last)
+        decided = Decided(step.definition, layout, together, sharing, nothing, ends, cut=too_long)
+        refused = StepRefusals(self.batch, self._readers, decided)
+        refused.tell_runs(too_long.take(~having_docs(too_long, cut)))
+        for term in own_terms(terms_of(step.definition.root)):
+            refused.tell_values(term, new[term.part])
         if look.end == NEVER:
             repeated = tree.repeated(joined_rows([done, final]))
             kept = {**tree.state, TOLD: ahead, DONE: repeated, CUT: short}
             kept = {name: rows for name, rows in kept.items() if len(rows)}
             self._new.rows[step.name].append(KeptRows(members, sharing.sets, kept))
-            self._refuse(too_long.take(~having_docs(too_long, cut)), members)
-            for term in own_terms(terms_of(step.definition.root)):
-                self._refuse_values(layout, term, new[term.part], members)
         final, ahead, told, done = (of_members(rows, layout, step.definition) for rows in (final, ahead, told, done))
-        decided = Decided(step.definition, layout, together, sharing, final, cut=too_long)
         if not step.corrects:
-            yield from told_once(decided, done)
+            yield from told_once(replace(decided, rows=final), done)
             return
-        yield replace(
-            decided,
-            rows=joined_rows([final, ahead, done]),
-            ends=(self.batch.span.last + 1, NEVER) if look.end == NEVER else (look.end, look.end),
-            told=joined_rows([told, done]),
-            came=came_since(new, self.batch.span.first),
-        )
-
-    def _refuse_values(self, layout: Layout, term: Term, new: Rows, members: Sequence[Member]) -> None:
-        """Tell of new matches of a part on whose values functions fail."""
-        publisher = self.batch.publisher
-        texts = new.texts[:, layout.variable(term.part, term.place)]
-        reasons = dict(failed(term.functions, texts.tolist()))
-        if publisher is None or not reasons:
-            return
-        docs = {at: max(doc for doc in new.docs[at].tolist() if doc != NO_DOC) for at in reasons}
-        known = self._events(np.array(sorted(set(docs.values())), dtype=np.int64))
-        for gid, since in members:
-            for reader in self._readers[gid]:
-                publisher.rejected += [
-                    failed_value(reader.name, row["channel"], row["id"], row["ts"], reasons[at], "steps")
-                    for at, doc in docs.items()
-                    for row in known.get(doc, ())
-                    if reader.since == since and since < new.first[at]
-                ]
-
-    def _events(self, docs: Int64s) -> dict[int, list[dict[str, Any]]]:
-        """Return documents with their channels, ids and times."""
-        events = events_of(self.batch.home, docs, ["docid", "channel", "id", "ts"], self.batch.made)
-        return {row["docid"]: [row] for row in events.to_pylist()}
-
-    def _refuse(self, rows: Rows, members: Sequence[Member]) -> None:
-        """Tell of lefts whose runs were cut off."""
-        publisher = self.batch.publisher
-        if not len(rows) or publisher is None:
-            return
-        docs = rising(first_docs(rows.docs))
-        known = self._events(docs)
-        message = (
-            f"a run from this event ends early: it has {MOST_ROUNDS:,} iterations or matches at once, or the FOLD made "
-            f"{MOST_INSTANCES:,} in this batch; give FOLD a window, or a stricter WHILE"
-        )
-        for gid, since in members:
-            for reader in self._readers[gid]:
-                for row in (row for doc in docs.tolist() if reader.since == since for row in known.get(doc, ())):
-                    publisher.rejected.append(
-                        Rejection(reader.name, row["channel"], row["id"], row["ts"], "XSCL_RUN_LIMIT", message, "steps")
-                    )
+        rows, told = joined_rows([final, ahead, done]), joined_rows([told, done])
+        yield replace(decided, rows=rows, told=told, came=came_since(new, self.batch.span.first))
 
 
 def _until(frontiers: tuple[Frontier, ...], end: int) -> tuple[Frontier, ...]:

@@ -207,6 +207,42 @@ def test_answers_of_runs_that_are_cut_off_later_go_by_that_limit(engine: xscl.En
 
 
 @pytest.mark.usefixtures("few_instances")
+@pytest.mark.parametrize("level", ["MIDDLE", "STRONG"])
+@pytest.mark.parametrize(
+    ("dropped", "told"),
+    [("in an earlier batch", False), ("before the events that cut runs off", False), ("later", True)],
+)
+def test_who_goes_in_a_batch_that_cuts_runs_off_is_told_of_it(
+    engine: xscl.Engine, level: str, dropped: str, told: bool
+) -> None:
+    for name in ("goes", "stays"):
+        engine.register(f"{RUNS} CONSISTENCY {level}", name=name)
+    before, cutting = [1, 2, 3, 4, 5], [2, 3, 4, 5]
+    if level == "STRONG":
+        engine.ingest(event("a", ts) for ts in before)  # their runs are decided when times are settled
+        cutting = [60]
+    else:
+        engine.ingest([event("a", 1)])
+    take(engine, *(event("b", ts) for ts in (6, 7, 8)))
+    if dropped == "in an earlier batch":
+        engine.drop("goes")
+        engine.register("a", name="other")
+        take(engine, event("b", 9))
+    engine.ingest([event("c", 1)])
+    if dropped.startswith("before"):
+        engine.drop("goes")
+    engine.ingest(event("a", ts) for ts in cutting)
+    if dropped == "later":
+        engine.drop("goes")
+    engine.ingest([event("c", 2)])
+    (report,) = engine.run_once()
+    assert {each.condition for each in report.rejected} == {"XSCL_RUN_LIMIT"}
+    by = {name: [each.id for each in report.rejected if each.query == name] for name in ("goes", "stays")}
+    assert by["stays"] == [f"a{ts}" for ts in range(1, 6)]
+    assert by["goes"] == (by["stays"] if told else [])
+
+
+@pytest.mark.usefixtures("few_instances")
 def test_a_time_that_moves_on_may_cut_runs_off(engine: xscl.Engine) -> None:
     """No event of the batch has to do with the answers that go, and other queries have theirs."""
     engine.register(f"{RUNS} CONSISTENCY BLOCKING 2 s MEMORY 10 s", name="q")

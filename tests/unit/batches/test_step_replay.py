@@ -9,11 +9,12 @@ import pytest
 
 import xscl
 from xscl.base.failpoints import hooked
-from xscl.batches import step_replay
+from xscl.batches import step_replay, step_tree
 from xscl.batches.step_replay import complete_since
 from xscl.catalog.tables import REMOVALS
 from xscl.language.parser import parse_query
 from xscl.language.steps import steps_of
+from xscl.templates import fold_rounds
 from xscl.templates.lanes import FAR
 
 NEXT = "a->x[./k->k] NEXT {k = l} b->y[./k->l]"
@@ -163,3 +164,20 @@ def test_from_where_on_all_is_there(text: str, kept: dict[str, int], since: int)
     definition = steps_of(parse_query(text), text)
     channels = [part.channels for part in definition.parts]
     assert complete_since(definition, channels, kept) == since
+
+
+@pytest.mark.parametrize("made", ["", "SELECT count() AS n, l FROM "])
+def test_a_replay_that_cuts_runs_off_takes_their_answers_back_by_that_limit(
+    engine: xscl.Engine, monkeypatch: pytest.MonkeyPatch, made: str
+) -> None:
+    monkeypatch.setattr(step_tree, "folded", lambda *args: fold_rounds.folded(*args[:-1], 4))
+    engine.register(f"{made}a->x[./k->k] FOLD {{k = l}} b->y[./k->l] CONSISTENCY MIDDLE", name="q")
+    take(engine, ("a", 10, 0), ("b", 20, 0), ("b", 21, 0), ("b", 22, 0))
+    take(engine, ("a", 11, 0), ("a", 12, 0), ("a", 13, 0), ("a", 14, 0))
+    assert len(engine.matches("q")) == 3
+    assert engine.replay_late(ids=["a11", "a12", "a13", "a14"]).events == 4
+    rejected = [(each.query, each.id, each.condition) for report in engine.run_once() for each in report.rejected]
+    assert rejected == [("q", f"a{ts}", "XSCL_RUN_LIMIT") for ts in range(10, 15)]
+    gone = [match.retracted for match in engine.changes("q", after="start") if match.retracted is not None]
+    assert len(engine.matches("q")) == 5
+    assert [(each.because, each.by) for each in gone] == [("limit", ("a", "a10"))] * 2

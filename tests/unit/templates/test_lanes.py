@@ -227,7 +227,7 @@ def test_runs_that_are_too_long_are_told(monkeypatch: pytest.MonkeyPatch) -> Non
             return Requests(np.zeros_like(ts), ts, ts, np.full_like(ts, FAR))
 
     out = folded(lane, 1, np.zeros(1, np.int64), np.array([7]), Counted(), FAR)
-    assert out.too_long.tolist() == [7] and len(out.at) == 50
+    assert out.too_long.tolist() == [50] and len(out.at) == 50
     out = folded(lane, 1, np.zeros(1, np.int64), np.array([7]), Counted(), FAR, at_most=3)
     assert not len(out.too_long) and len(out.at) == 3
 
