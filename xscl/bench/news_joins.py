@@ -1,7 +1,8 @@
 """Baselines of ``people``: the same questions asked of DuckDB in two ways, and by a program written by hand.
 
-All begin with the texts of documents, which lxml parses, and keep what they have found.  Times and numbers of items
-grow together, so the older one of a pair has the smaller number.
+All begin with the texts of documents, which lxml parses.  DuckDB takes an id once, and its files keep texts, items
+and pairs, as a home does; the program keeps items and pairs in memory.  Times and numbers of items grow together, so
+the older one of a pair has the smaller number.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
 from lxml import etree
 
+from xscl.base.values import digest_text
 from xscl.bench.news import LONGEST_S, Item, Question, Selection, Shape
 
 __all__ = ["Found", "Way", "ways"]
@@ -22,7 +25,10 @@ Found = set[tuple[int, int, int]]
 """Number of the question, older and newer item."""
 Text = tuple[int, int, str]
 """Number and event time of an item, and its document."""
-_COLUMNS = ("number", "seconds", "feed", "language", "title", "lower_title", "description", "link", "length")
+_COLUMNS = (
+    *("number", "seconds", "feed", "language", "title", "lower_title", "description", "link", "length"),
+    *("id", "digest", "text"),
+)
 _CONDITIONS = {
     "feed": "{side}.feed = {value}",
     "language": "{side}.language = {value}",
@@ -41,16 +47,17 @@ class Way(Protocol):
         """Return all pairs that were found."""
 
 
-def ways(asked: Sequence[Question], most_statements: int) -> dict[str, Way]:
-    """Make the ways: hand-written, and on DuckDB where it is installed.
+def ways(asked: Sequence[Question], most_statements: int, folder: Path) -> dict[str, Way]:
+    """Make the ways: hand-written, and on DuckDB, with files in a folder, where it is installed.
 
     A statement a question is left out where these are more than ``most_statements``.
     """
     made: dict[str, Way] = {"python": _Program(asked)}
     if find_spec("duckdb"):
-        made["duckdb"] = _Statements(asked, _templates(asked))
+        made["duckdb"] = _Statements(_templates(asked), folder / "templates.duckdb")
         if len(asked) <= most_statements:
-            made["duckdb_each"] = _Statements(asked, [_single(number, each) for number, each in enumerate(asked)])
+            single = [_single(number, each) for number, each in enumerate(asked)]
+            made["duckdb_each"] = _Statements(single, folder / "each.duckdb")
     return made
 
 
@@ -113,16 +120,18 @@ Statement = tuple[str, pa.Table | None]
 
 
 class _Statements:
-    """Tables of all items and of new ones, and statements that join them."""
+    """Tables of all items and of new ones, and statements that join them; a transaction takes a batch."""
 
-    def __init__(self, asked: Sequence[Question], statements: Sequence[Statement]) -> None:
+    def __init__(self, statements: Sequence[Statement], path: Path) -> None:
         import duckdb
 
-        self._database = duckdb.connect(config={"threads": 1})
+        self._database = duckdb.connect(path, config={"threads": 1})
+        # Statements take twice as long where they unpack columns.
+        self._database.execute("pragma force_compression = 'uncompressed'")
         types = dict.fromkeys(_COLUMNS, "varchar") | dict.fromkeys(("number", "seconds", "length"), "bigint")
         columns = ", ".join(f"{name} {type_}" for name, type_ in types.items())
         self._database.execute(f"create table items ({columns})")
-        self._database.execute(f"create table fresh ({columns})")
+        self._database.execute(f"create temp table fresh ({columns})")
         self._database.execute("create table found (question bigint, older bigint, newer bigint)")
         self._texts = []
         for place, (text, questions) in enumerate(statements):
@@ -133,21 +142,26 @@ class _Statements:
 
     def take(self, texts: Sequence[Text]) -> None:
         """Take new items in, and keep the pairs that they complete."""
-        rows = [
-            (i.number, i.at, i.feed, i.language, i.title, i.title.lower(), i.description, i.link, len(i.description))
-            for i in _items(texts)
-        ]
-        columns = (pa.array(column) for column in zip(*rows, strict=True))
+        columns = (pa.array(column) for column in zip(*map(_row, _items(texts), texts), strict=True))
         self._database.register("given", pa.table(dict(zip(_COLUMNS, columns, strict=True))))
+        self._database.execute("begin")
         self._database.execute("delete from fresh")
-        self._database.execute("insert into fresh select * from given")
+        self._database.execute("insert into fresh select * from given where id not in (select id from items)")
         self._database.execute("insert into items select * from fresh")
         for text in self._texts:
             self._database.execute(text)
+        self._database.execute("commit")
 
     def found(self) -> Found:
         """Return all pairs that were found."""
         return set(self._database.execute("select question, older, newer from found").fetchall())
+
+
+def _row(item: Item, text: Text) -> tuple[str | int, ...]:
+    """Return the values of ``_COLUMNS``."""
+    words = (item.title, item.title.lower(), item.description, item.link, len(item.description))
+    document = text[2]
+    return item.number, item.at, item.feed, item.language, *words, f"d{item.number}", digest_text(document), document
 
 
 def _templates(asked: Sequence[Question]) -> list[Statement]:

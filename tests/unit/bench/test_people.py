@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections import Counter
 from importlib.util import find_spec
 from itertools import islice
@@ -12,6 +13,7 @@ import pytest
 from lxml import etree
 
 import xscl
+from xscl.base.values import digest_text
 from xscl.bench.bench import Lab, Options
 from xscl.bench.constants import BENCH as CONSTANTS
 from xscl.bench.constants import _expected
@@ -65,17 +67,39 @@ def test_items_and_questions_come_again(case: tuple[list[Question], list[Item], 
     assert 0.7 < sum("string-length" in q.text or "contains" in q.text or "= '" in q.text for q in asked) / 40 < 0.95
 
 
-def test_all_ways_find_what_pairs_show(case: tuple[list[Question], list[Item], Found]) -> None:
+def test_all_ways_find_what_pairs_show(case: tuple[list[Question], list[Item], Found], tmp_path: Path) -> None:
     asked, items, expected = case
     assert len(expected) > 60 and len({number for number, _, _ in expected}) > 15
     texts = [(item.number, item.at, item.xml()) for item in items]
-    tried = ways(asked, len(asked))
+    tried = ways(asked, len(asked), _new_folder(tmp_path, "all"))
     assert len(tried) == (3 if find_spec("duckdb") else 1)
     for name, way in tried.items():
         for start in range(0, len(texts), 150):
             way.take(texts[start : start + 150])
         assert way.found() == expected, name
-    assert set(ways(asked, len(asked) - 1)) == set(tried) - {"duckdb_each"}
+    assert set(ways(asked, len(asked) - 1, _new_folder(tmp_path, "fewer"))) == set(tried) - {"duckdb_each"}
+
+
+def test_duckdb_keeps_what_it_took_and_takes_an_id_once(
+    case: tuple[list[Question], list[Item], Found], tmp_path: Path
+) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    asked, items, _ = case
+    texts = [(item.number, item.at, item.xml()) for item in items[:20]]
+    way = ways(asked, 0, tmp_path)["duckdb"]
+    way.take(texts[:15])
+    way.take(texts)
+    # A copy of the files is what another process finds.
+    copied = shutil.copytree(tmp_path, tmp_path / "copy")
+    with duckdb.connect(copied / "templates.duckdb") as database:
+        kept = database.execute("select id, digest, text from items order by number").fetchall()
+    assert kept == [(f"d{number}", digest_text(text), text) for number, _, text in texts]
+
+
+def _new_folder(parent: Path, name: str) -> Path:
+    folder = parent / name
+    folder.mkdir()
+    return folder
 
 
 def test_the_engine_finds_the_same(case: tuple[list[Question], list[Item], Found], tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ WRITES = ("insert", "update", "delete")
 COPIES = {"xscl/upkeep/catalog_copy.py", "xscl/upkeep/received_catalog.py"}
 """Modules that fill the tables of another database, whichever they are, with the rows of one."""
 BASELINES = {"xscl/bench/aggregates.py", "xscl/bench/baselines.py", "xscl/bench/news_joins.py", "xscl/bench/unpaid.py"}
-"""Modules that fill databases of their own in memory."""
+"""Modules that fill databases of their own."""
 ANY = "some table"
 STATEMENT = re.compile(r"\s*(insert\s+into|delete\s+from|update\s+\w+\s+set)\b", re.IGNORECASE)
 
