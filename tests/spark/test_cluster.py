@@ -24,6 +24,7 @@ import pyspark
 import pytest
 
 import xscl
+from xscl.base.local_copies import FOLDER
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
@@ -52,6 +53,12 @@ def fill(home: Path) -> None:
                 for n in range(300)
                 for name in "ab"[n % 2]
             )
+
+
+def add_more(home: Path) -> None:
+    """Take in events of which each joins with one that an earlier batch has read."""
+    with xscl.connect(home=home) as engine:
+        engine.ingest(xscl.Event("S", f"more-{n}", 2 * n + 1, xml=f"<b><k>0.{n}</k></b>") for n in range(60))
 
 
 def free_port() -> int:
@@ -170,7 +177,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             path = f"{node.root / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
             command = [*hides, *spark_class, *worker.split(), str(node.root / "work"), url]
             log = root / f"{node.root.name}.log"
-            options = {"env": {**environment, "PATH": path}, "cwd": node.root}
+            own = {"PATH": path, FOLDER: str(node.root / "copies")}
+            options = {"env": {**environment, **own}, "cwd": node.root}
             pids.append(stack.enter_context(running(command, log, **options)).pid)
         conf = {
             "spark.pyspark.python": "node-python",
@@ -225,3 +233,8 @@ def test_what_nodes_lack_is_named_until_they_have_it(cluster: Cluster) -> None:
     statement = "SELECT qid, count(*) AS n FROM matches GROUP BY qid"
     done = cluster.command("sql", statement, "--json", "--remote", cluster.remote)
     assert json.loads(done.stdout) == [{"qid": "Q", "n": 600}]
+
+    add_more(cluster.home)
+    assert "60 events, 60 witnesses, 60 candidate pairs, 60 stored matches, joined in Spark" in run(cluster, *sent)
+    copied = {path.name for node in (cluster.good, cluster.poor) for path in node.root.glob("copies/*/*.run")}
+    assert copied and copied <= {path.name for path in cluster.home.rglob("*.run")}

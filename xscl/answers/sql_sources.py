@@ -21,7 +21,7 @@ from xscl.answers.frontiers import frontiers
 from xscl.answers.query_plan import PLAN_COLUMNS, plan_rows
 from xscl.answers.sql_relations import HomeRelations
 from xscl.base.arrow_schemas import EVENT_SCHEMA, WITNESS_SCHEMA, column_type, spark_schema
-from xscl.base.sealed import check_file
+from xscl.base.local_copies import near_file
 from xscl.catalog.channels import read_channels
 from xscl.catalog.groups import read_rt_rows
 from xscl.catalog.memberships import member_names
@@ -166,12 +166,12 @@ def _told_pairs(session: SparkSession, paths: Sequence[str]) -> DataFrame:
 
 def _witness(relations: HomeRelations, session: SparkSession) -> DataFrame:
     """Read the runs of the join state, also rows that are out of every query's reach."""
-    paths = held_state(relations.home, relations.connection).paths("witness")
+    paths = [str(path) for path in held_state(relations.home, relations.connection).paths("witness")]
 
     def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for at in batch.column(0).to_pylist():
-                yield from rows_of_run(open_run(str(check_file(Path(paths[at]))))).to_batches()
+                yield from rows_of_run(open_run(str(near_file(Path(paths[at]))))).to_batches()
 
     count = max(1, len(paths))
     return session.range(0, len(paths), 1, count).mapInArrow(rows, spark_schema(WITNESS_SCHEMA))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
-from xscl.base.sealed import check_file
+from xscl.base.local_copies import near_file
 from xscl.store.join_state import HeldState
 from xscl.templates.link_runs import kept, rows_of
 from xscl.templates.run_files import open_run
@@ -75,7 +75,7 @@ class LackingRows:
                 continue
             if not ((file.docid_min or 0) <= last and first <= (file.docid_max or first)):
                 continue
-            run = open_run(str(check_file(self._state.root / file.path)))
+            run = open_run(str(near_file(self._state.root / file.path)))
             least, greatest = np.searchsorted(run.docs, [first, last + 1])
             begin, end = np.searchsorted(run.document_codes, [least << KEY_BITS, greatest << KEY_BITS])
             wanted = np.zeros(run.size, dtype=np.bool_)

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from xscl.base.sealed import check_file
+from xscl.base.local_copies import near_file
 from xscl.batches.kernels import Kernels, QueryFiles, loaded_kernels
 from xscl.batches.walking import Asked, Level, witnesses
 from xscl.batches.witness_facts import binding_rows, refusal_rows
@@ -184,7 +184,7 @@ def _near(work: LevelWork, run: Run, path: str) -> bool:
 
 
 def _open(work: LevelWork, path: str) -> Run:
-    return open_run(str(check_file(work.root / path)))
+    return open_run(str(near_file(work.root / path)))
 
 
 # -- sharing out ---------------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.failpoints import step
+from xscl.base.local_copies import near_file
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.catalog.prepared import prepared
 from xscl.catalog.state_files import count_held, replace_state_files
@@ -76,21 +77,18 @@ class HeldState:
     reach_path: str | None
     watermarks: Mapping[str, int | None]
 
-    def paths(self, kind: Kind, *, oldest: int | None = None) -> list[str]:
-        """Return the files with rows to join, by their times; with ``oldest`` only those with rows from then on."""
-        return [
-            str(check_file(self.root / file.path))
-            for file in sorted(self.files, key=times_of)
-            if file.kind == kind and file.held and (oldest is None or file.ts_max is None or file.ts_max >= oldest)
-        ]
+    def paths(self, kind: Kind) -> list[Path]:
+        """Return the files with rows to join, by their times."""
+        files = sorted(self.files, key=times_of)
+        return [self.root / file.path for file in files if file.kind == kind and file.held]
 
     def runs(self) -> list[Run]:
         """Open the runs with rows to join."""
-        return [open_run(path) for path in self.paths("witness")]
+        return [open_run(str(near_file(path))) for path in self.paths("witness")]
 
     def links(self) -> list[LinkRun]:
         """Open the runs of rows of links."""
-        return [open_links(path) for path in self.paths("link")]
+        return [open_links(str(near_file(path))) for path in self.paths("link")]
 
     @cached_property
     def floors(self) -> Floors | None:
@@ -298,7 +296,7 @@ class _Writer:
         more = [file for file in own if file.kind == "witness"]
         for file in named:
             own_docs = [each for each in more if file.kind == "witness" and _may_share(file, each)]
-            run = open_run(str(check_file(self.home.root / file.path))) if own_docs else None
+            run = open_run(str(near_file(self.home.root / file.path))) if own_docs else None
             if run is None:
                 continue
             tables = []

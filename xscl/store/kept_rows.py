@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from xscl.base.sealed import check_file
+from xscl.base.local_copies import near_file
 from xscl.store.state_files import StateFile, open_links
 from xscl.templates.columns import Bools
 from xscl.templates.link_runs import LinkRun, merged_links
@@ -38,24 +38,24 @@ class KeptRows:
 
         Floors of the last commit do not apply to a ``fresh`` file.
         """
-        path = self.root / file.path
+        path = str(near_file(self.root / file.path))
         before = None if fresh else self.before
         if file.kind == "witness":
-            keys = run_facts(str(check_file(path))).keys
+            keys = run_facts(path).keys
             some, every = (self.now.keep(keys.variables, times) for times in (keys.greatest, keys.least))
             if before is not None:
                 every &= before.keep(keys.variables, keys.least)
             if (every == some).all():
                 return replace(file, held=int(keys.rows[every].sum())), False
             # Some keys' rows are kept in part: they are looked at one by one.
-            now, earlier = self._masks(open_run(str(path)), before)
+            now, earlier = self._masks(open_run(path), before)
             return replace(file, held=int(earlier.sum())), bool((earlier != now).any())
-        held, lower = links_counted(open_links(str(check_file(path))), self.now, before)
+        held, lower = links_counted(open_links(path), self.now, before)
         return replace(file, held=held), lower
 
     def mask(self, file: StateFile, *, fresh: bool) -> Bools:
         """Tell which rows of a file are kept."""
-        path = str(check_file(self.root / file.path))
+        path = str(near_file(self.root / file.path))
         before = None if fresh else self.before
         if file.kind == "witness":
             return self._masks(open_run(path), before)[1]
@@ -64,7 +64,7 @@ class KeptRows:
     def merged(self, files: Sequence[StateFile], fresh: Sequence[bool]) -> Run | LinkRun:
         """Make one run of the kept rows of several of one kind."""
         masks = [self.mask(file, fresh=new) for file, new in zip(files, fresh, strict=True)]
-        paths = [str(self.root / file.path) for file in files]
+        paths = [str(near_file(self.root / file.path)) for file in files]
         if files[0].kind == "witness":
             return merged_run([open_run(path) for path in paths], masks)
         return merged_links([open_links(path) for path in paths], masks)
