@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from xscl.base.alike_rows import AlikeRows
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, take
 from xscl.templates.document_facts import facts_of_rows
 from xscl.templates.edge_table import HALF_BITS, LOW_BITS, EdgeTable
@@ -23,7 +24,7 @@ from xscl.templates.guarded import AnyGuard
 from xscl.templates.matched_edges import MatchedEdges
 from xscl.templates.meet import Meeting
 from xscl.templates.order import PlanEdges, pair_limit, plan_edges, spare_pairs
-from xscl.templates.pair_documents import documents_of_rows
+from xscl.templates.pair_documents import documents_of_alike, documents_of_rows
 from xscl.templates.passes import Pass, passes
 from xscl.templates.program import Program
 from xscl.templates.program_guards import UNGUARDED
@@ -72,13 +73,14 @@ class Finder:
         self._of_keys: tuple[int, Int32s, Bools] | None = None
         self._plan_edges: tuple[int, PlanEdges] | None = None
         self._guarded = _Guarded(-1)
+        self._lone: tuple[int, frozenset[int]] | None = None
 
     def take(self, program: Program) -> None:
         """Work for a program from now on."""
         if program is not self._program:
             self._program, self._resolver = program, Resolver(program, self.numbers.shapes)
             self._resolver_of_ones = Resolver(program, self._shapes_of_ones)
-            self._table = self._plan_edges = self._of_keys = None
+            self._table = self._plan_edges = self._of_keys = self._lone = None
             self._guarded = _Guarded(-1)
 
     @property
@@ -104,6 +106,39 @@ class Finder:
         meets = ((alone[of] < 0) | both[of])[which] & ~fresh.column("late").to_numpy()
         held = self._held(fresh, meets)
         return run_of(fresh if held.all() else fresh.filter(pa.array(held)))
+
+    @property
+    def lone(self) -> frozenset[int]:
+        """Variables that queries of one block ask for, but no other query and no guard."""
+        program = self.program
+        if self._lone is None or self._lone[0] != program.version:
+            of_ones, of_others = set[int](), set[int]()
+            for edge in program.edges.values():
+                (of_ones if edge.key.kind == "ONE" else of_others).update((edge.key.lvar, edge.key.rvar))
+            guards = program.guards
+            read = {*guards.facts_read.tolist(), *guards.facts_rows, *guards.compared.tolist()}
+            found = (variable for variable in of_ones - of_others - read if self._is_unguarded(variable))
+            self._lone = program.version, frozenset(found)
+        return self._lone[1]
+
+    def _is_unguarded(self, variable: int) -> bool:
+        return not self.program.guards or self._guards_of(variable) <= {UNGUARDED}
+
+    def resolve_alike(self, alike: AlikeRows, out: ResultColumns) -> None:
+        """Add the results of queries of one block that have some rows of ``lone`` variables, each one's only row."""
+        if len(self._shapes_of_ones) > _MANY_SHAPES:
+            self._shapes_of_ones.keep(np.empty(0, dtype=np.int32))
+        kinds = alike.kinds
+        of = self.numbers.keys(tuple((variable, None) for variable in kinds.column("var").to_pylist()))
+        shapes = self._shapes_of_ones.numbers(kinds.column("node"), kinds.column("chain"))
+        docs, ts = (alike.events.column(name).to_numpy()[alike.event] for name in ("docid", "ts"))
+        edge, shape = self._alone()[0][of][alike.kind], shapes[alike.kind]
+        order, _ = grouped(docs, edge.astype(np.int64))
+        matched = take(MatchedEdges(edge, shape, shape), order)
+        assert self._resolver_of_ones is not None
+        documents = documents_of_alike(alike.events, self.program.guards)
+        self._resolver_of_ones.resolve_ones(docs[order], ts[order], matched, documents, out)
+        out.add_count(len(docs))
 
     def _held(self, fresh: pa.Table, meets: Bools) -> Bools:
         """Tell which of the rows that meet others are of use: some guard holds for their variable in their document.

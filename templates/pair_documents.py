@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from xscl.base.alike_rows import OF_EVENT, event_columns
+from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.templates.columns import Bools, Int32s, Int64s
 from xscl.templates.document_facts import DocumentFacts, facts_of_rows, facts_of_runs
 from xscl.templates.program_guards import ProgramGuards
@@ -15,7 +18,7 @@ from xscl.templates.results import Member
 from xscl.templates.runs import Run
 from xscl.templates.window_cells import Documents, MatchedPairs
 
-__all__ = ["documents_of_rows", "documents_of_runs"]
+__all__ = ["documents_of_alike", "documents_of_rows", "documents_of_runs"]
 
 
 def documents_of_rows(rows: pa.Table, fresh: pa.Table, guards: ProgramGuards) -> Documents:
@@ -50,6 +53,38 @@ def documents_of_rows(rows: pa.Table, fresh: pa.Table, guards: ProgramGuards) ->
         place = np.minimum(np.searchsorted(docs, wanted), len(docs) - 1)
         found: Int32s = np.where(docs[place] == wanted, of_rows[first[place]], -1).astype(np.int32)
         return found
+
+    return Documents(members, left_first, facts, memberships)
+
+
+def documents_of_alike(events: pa.RecordBatch, guards: ProgramGuards) -> Documents:
+    """Look up documents of rows that no guard is asked about, in their events."""
+    numbers: Int64s = events.column("docid").to_numpy()
+
+    def row(docid: int) -> dict[str, Any]:
+        at = int(np.flatnonzero(numbers == docid)[0])
+        columns = zip(OF_EVENT, event_columns(events.slice(at, 1)), strict=True)
+        return {name: column[0].as_py() for name, column in columns}
+
+    def members(left: int, right: int) -> list[Member]:
+        assert right < 0
+        found = row(left)
+        return [Member(**{name: found[name] for name in Member._fields})]
+
+    def left_first(pairs: MatchedPairs) -> Bools:
+        return np.zeros(len(pairs.left), dtype=np.bool_)
+
+    def facts(docs: Int64s) -> DocumentFacts:
+        return facts_of_rows(WITNESS_SCHEMA.empty_table(), docs, guards)
+
+    if "membership" not in events.schema.names or not (of_events := events.column("membership").to_numpy()).any():
+        return Documents(members, left_first, facts)
+    order = np.argsort(numbers, kind="stable")
+
+    def memberships(wanted: Int64s) -> Int32s:
+        # The right sides are no documents.
+        place = order[np.minimum(np.searchsorted(numbers, wanted, sorter=order), len(order) - 1)]
+        return np.where(numbers[place] == wanted, of_events[place], -1).astype(np.int32)
 
     return Documents(members, left_first, facts, memberships)
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from lxml import etree
 
+from xscl.base.alike_rows import OF_EVENT
 from xscl.base.arrow_schemas import REFUSED, WITNESS_SCHEMA
 from xscl.base.errors import DocumentLimitError
 from xscl.xpath.automaton import Automaton, Move
@@ -18,15 +19,7 @@ from xscl.xpath.fact_rows import NO_FACTS, Facts, FactVariables, fact_columns
 from xscl.xpath.row_template import ChainEntry
 from xscl.xpath.states import WitnessSpec, spec_digests
 from xscl.xpath.walk import DeferredRow, Visit, Walk
-from xscl.xpath.witness_columns import (
-    OF_EVENT,
-    FlatRows,
-    Visits,
-    arrow_columns,
-    rows_of_deferred,
-    rows_of_visits,
-    walked,
-)
+from xscl.xpath.witness_columns import FlatRows, Visits, arrow_columns, rows_of_deferred, rows_of_visits, walked
 
 __all__ = ["Witness", "WitnessColumns", "match_document"]
 

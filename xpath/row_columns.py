@@ -5,6 +5,8 @@ Whatever is computed of a text is computed once for each distinct one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -55,6 +57,19 @@ class RowColumns:
         """Return what a column tells of its texts by itself: nothing."""
         nothing = np.zeros(0, dtype=np.int64)
         return nothing, nothing
+
+    def whole(self) -> npt.NDArray[np.bool_]:
+        """Tell which rows have no NULL."""
+        return self.missing()[:, -1] == 0 if self.gaps else np.ones(self.count, dtype=np.bool_)
+
+    def having(self, columns: Iterable[int]) -> Int64s:
+        """Return the rows in which none of some columns is NULL."""
+        if not self.gaps:
+            return np.arange(self.count)
+        found = np.ones(self.count, dtype=np.bool_)
+        for column in columns:
+            found &= self._raw(column).is_valid().to_numpy(zero_copy_only=False)
+        return np.flatnonzero(found)
 
     def missing(self) -> npt.NDArray[np.int32]:
         """(row, column): how many of the columns up to this one are NULL."""

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from xscl.base.alike_rows import AlikeRows, LoneRows, event_columns
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.mixed import label, read_values
 from xscl.xpath.column_conditions import alternatives
-from xscl.xpath.formulas import All
+from xscl.xpath.formulas import All, There
 from xscl.xpath.relational import Asked, Guard
 from xscl.xpath.row_columns import RowColumns
-from xscl.xpath.runs import Int64s, gather
+from xscl.xpath.runs import Int64s, distinct, gather
 from xscl.xpath.span_index import SpanIndex
-from xscl.xpath.witness import event_columns
 from xscl.xpath.witness_columns import FlatRows, arrow_columns
 
 __all__ = ["ROWS", "RowMatcher", "row_witnesses"]
@@ -31,6 +32,7 @@ ROWS = 500_000
 """Number of events whose columns are made at a time."""
 _MANY = 1_000_000
 """Rows and chain entries of one Arrow batch, about."""
+Bools = npt.NDArray[np.bool_]
 
 
 class RowMatcher:
@@ -45,6 +47,8 @@ class RowMatcher:
 
     def _start(self) -> None:
         self._index = SpanIndex()
+        self._there: dict[int, list[int]] = {}
+        """Columns by the number of a guard that asks for no more than that these are there."""
         self._guards: dict[Guard, int] = {}
         self._uses: dict[int, int] = {}
         """Uses by the number of a guard."""
@@ -107,7 +111,11 @@ class RowMatcher:
         if number is None:
             number = self._guards[guard] = self._next
             self._next += 1
-            self._index.add(number, alternatives(All(guard)))
+            columns = [part.column for part in guard if isinstance(part, There)]
+            if len(columns) == len(guard):
+                self._there[number] = columns
+            else:
+                self._index.add(number, alternatives(All(guard)))
             self._uses[number] = 0
             self._by_number[number] = guard
         self._uses[number] += 1
@@ -117,38 +125,47 @@ class RowMatcher:
         self._uses[number] -= 1
         if not self._uses[number]:
             del self._uses[number]
-            self._index.remove(number)
+            if self._there.pop(number, None) is None:
+                self._index.remove(number)
             del self._guards[self._by_number.pop(number)]
 
-    def witness_rows(self, events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Rows (docid, channel, id, item, ts, late, cells) of the channel to rows of ``WITNESS_SCHEMA``."""
+    def witness_rows(self, events: pa.RecordBatch, lone: LoneRows | None = None) -> Iterator[pa.RecordBatch]:
+        """Rows (docid, channel, id, item, ts, late, cells) of the channel to rows of ``WITNESS_SCHEMA``.
+
+        Rows of the variables of ``lone`` are added to that where one is as the other.
+        """
         if self._arrays is None:
             self._arrays = _Arrays(self)
+        arrays = self._arrays
         for start in range(0, events.num_rows, ROWS):
             part = events.slice(start, ROWS)
-            shared = event_columns(part)
             columns = RowColumns(part.column("cells"), self.width)
-            for documents, found in self._found(columns):
-                arrays = [*(column.take(documents) for column in shared), *found]
-                yield pa.RecordBatch.from_arrays(arrays, schema=WITNESS_SCHEMA)
+            for row, asked in self._found(columns, arrays):
+                if lone is not None and lone.variables:
+                    alike = arrays.alike(lone.variables)[asked] & columns.whole()[row]
+                    if alike.any():
+                        lone.found.append(arrays.alike_rows(part, row[alike], asked[alike], columns))
+                        row, asked = row[~alike], asked[~alike]
+                if len(row):
+                    documents, found = arrays.columns(row, asked, columns)
+                    shared = event_columns(part)
+                    made = [*(column.take(documents) for column in shared), *found]
+                    yield pa.RecordBatch.from_arrays(made, schema=WITNESS_SCHEMA)
 
-    def _found(self, columns: RowColumns) -> Iterator[tuple[pa.Array, list[pa.Array]]]:
-        arrays = self._arrays
-        assert arrays is not None
+    def _found(self, columns: RowColumns, arrays: _Arrays) -> Iterator[tuple[Int64s, Int64s]]:
+        """Rows of the batch and requested rows that go together."""
         for row, guard in self._parts(columns, arrays):
             at, back = gather(arrays.of_guard[guard], arrays.of_guard[guard + 1] - arrays.of_guard[guard])
-            row, asked = row[back], arrays.asked[at]
-            if len(row):
-                values: list[str | None] = []
-                flat = arrays.flat(row, asked, columns, values)
-                yield arrow_columns(flat, arrays.names, pa.array(values, pa.string()))
+            yield row[back], arrays.asked[at]
 
     def _parts(self, columns: RowColumns, arrays: _Arrays) -> Iterator[tuple[Int64s, Int64s]]:
         """Rows and guards that go together, about so many at a time."""
         rows: list[Int64s] = []
         guards: list[Int64s] = []
         waiting = 0
-        for some, of in self._index.satisfied(columns):
+        there = ((columns.having(places), number) for number, places in self._there.items())
+        told = ((some, np.full(len(some), number)) for some, number in there)
+        for some, of in chain(told, self._index.satisfied(columns)):
             rows.append(some)
             guards.append(of)
             waiting += int(arrays.weights[of].sum())
@@ -159,15 +176,20 @@ class RowMatcher:
             yield np.concatenate(rows), np.concatenate(guards)
 
 
-def row_witnesses(matchers: Mapping[str, RowMatcher], events: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Events (docid, channel, id, item, ts, late, cells) to rows of ``WITNESS_SCHEMA``; what is no row gives none."""
+def row_witnesses(
+    matchers: Mapping[str, RowMatcher], events: pa.RecordBatch, lone: LoneRows | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Events (docid, channel, id, item, ts, late, cells) to rows of ``WITNESS_SCHEMA``; what is no row gives none.
+
+    Rows of the variables of ``lone`` are added to that where one is as the other.
+    """
     channels = events.column("channel")
     for channel in pc.unique(channels).to_pylist():
         matcher = matchers.get(channel)
         if matcher:
             of = pc.and_(pc.equal(channels, channel), events.column("cells").is_valid())
             whole = pc.all(of, min_count=0).as_py()
-            yield from matcher.witness_rows(events if whole else events.filter(of))
+            yield from matcher.witness_rows(events if whole else events.filter(of), lone)
 
 
 class _Arrays:
@@ -190,10 +212,37 @@ class _Arrays:
         sums = np.concatenate([[0], np.cumsum(1 + self.entries[self.asked])])
         self.weights = np.diff(sums[self.of_guard])
         """Rows and chain entries that a row of the batch gives for each guard."""
-        chain = np.array(matcher._chain, dtype=np.int64).reshape(-1, 4)
-        self.keys, self.positions = (np.ascontiguousarray(each) for each in (chain[:, :2], chain[:, 2:]))
+        entries = np.array(matcher._chain, dtype=np.int64).reshape(-1, 4)
+        self.keys, self.positions = (np.ascontiguousarray(each) for each in (entries[:, :2], entries[:, 2:]))
         """Variables of chain entries, and the positions of these."""
         self.chains = np.concatenate([[0], np.cumsum(self.entries)]).astype(np.int64)
+        self._alike: tuple[frozenset[int], Bools] | None = None
+
+    def alike(self, variables: frozenset[int]) -> Bools:
+        """Tell which requested rows are the only ones of one of some variables, and have no value."""
+        if self._alike is None or self._alike[0] != variables:
+            mine = self.asked[np.isin(self.variable[self.asked], np.array([*variables], dtype=np.int64))]
+            _, of, counts = np.unique(self.variable[mine], return_inverse=True, return_counts=True)
+            found = np.zeros(len(self.variable), dtype=np.bool_)
+            found[mine[(counts[of] == 1) & (self.function[mine] < 0)]] = True
+            self._alike = variables, found
+        return self._alike[1]
+
+    def alike_rows(self, events: pa.RecordBatch, row: Int64s, asked: Int64s, columns: RowColumns) -> AlikeRows:
+        """Return rows asked for that are ``alike``, of rows without a NULL."""
+        kinds, kind = distinct(asked)
+        first = np.zeros(len(kinds), dtype=np.int64)
+        first[kind[::-1]] = row[::-1]
+        _, found = self.columns(first, kinds, columns)
+        return AlikeRows(
+            events, row, kind, pa.RecordBatch.from_arrays(found, names=WITNESS_SCHEMA.names[-len(found) :])
+        )
+
+    def columns(self, row: Int64s, asked: Int64s, columns: RowColumns) -> tuple[pa.Array, list[pa.Array]]:
+        """Return the rows asked for as columns: the place of each one's event, and those from ``var`` on."""
+        values: list[str | None] = []
+        flat = self.flat(row, asked, columns, values)
+        return arrow_columns(flat, self.names, pa.array(values, pa.string()))
 
     def flat(self, row: Int64s, asked: Int64s, columns: RowColumns, values: list[str | None]) -> FlatRows:
         """Return the rows asked for, each of the row of the batch beside it."""

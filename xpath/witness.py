@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from xscl.base.alike_rows import event_columns
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.collecting import collecting_later
 from xscl.base.errors import DocumentLimitError, EngineError, FunctionFailedError, XsclError
@@ -35,9 +36,8 @@ from xscl.xpath.path_moves import PathMoves
 from xscl.xpath.shredding import shred
 from xscl.xpath.states import SpecKey, spec_digests
 from xscl.xpath.walk import Walk
-from xscl.xpath.witness_columns import OF_EVENT
 
-__all__ = ["event_columns", "witness_rows"]
+__all__ = ["witness_rows"]
 
 _MANY_BYTES = 8 << 20
 """Bytes of documents whose names are kept at a time."""
@@ -65,14 +65,6 @@ def witness_rows(
     while batch.waits:
         # lxml never forgets a name of a living thread.
         yield from in_fresh_dictionary(batch.following)
-
-
-def event_columns(events: pa.RecordBatch) -> list[pa.Array]:
-    """Return the columns that all rows of an event share: the first ones of ``WITNESS_SCHEMA``."""
-    place = pc.binary_join_element_wise(events.column("channel"), events.column("id"), "\0")
-    told = {"place": place, "membership": pa.repeat(pa.scalar(0, pa.int32()), events.num_rows)}
-    told |= {name: events.column(name) for name in OF_EVENT if name in events.schema.names}
-    return [told[name] for name in OF_EVENT]
 
 
 class _Batch:

@@ -21,9 +21,7 @@ from xscl.xpath.runs import distinct, gather, starts
 from xscl.xpath.states import own_digest
 from xscl.xpath.walk import DeferredRow, Visit
 
-__all__ = ["OF_EVENT", "FlatRows", "Visits", "arrow_columns", "rows_of_deferred", "rows_of_visits", "walked"]
-
-OF_EVENT = ("docid", "ts", "item", "place", "late", "membership")
+__all__ = ["FlatRows", "Visits", "arrow_columns", "rows_of_deferred", "rows_of_visits", "walked"]
 
 
 class FlatRows(NamedTuple):

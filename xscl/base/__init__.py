@@ -1,5 +1,7 @@
 """Leaves of the import graph: errors, types, values, XML of strangers, files, locks.
 
+* ``alike_rows``: Witness rows that differ from others in their event alone: one of each kind is made, and of the rest
+  events are told
 * ``arrow_bounds``: Bounds on Arrow files of strangers
 * ``arrow_schemas``: Arrow schemas as Spark's DDL, so that a relation's shape is declared once
 * ``atomic_files``: Files for others, which appear under their names when they are whole

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from xscl.base.arrow_schemas import WITNESS_SCHEMA
+from xscl.base.alike_rows import LoneRows
 from xscl.base.failpoints import step
 from xscl.base.progress import told
 from xscl.base.safe_xml import work_time
@@ -41,7 +41,17 @@ from xscl.batches.tasks import (
     units_of,
     work_on,
 )
-from xscl.batches.walking import Asked, Level, column_witnesses, count_documents, cut, documents_of, walked_parts
+from xscl.batches.walking import (
+    Asked,
+    Fresh,
+    Left,
+    Level,
+    column_witnesses,
+    count_documents,
+    cut,
+    documents_of,
+    walked_parts,
+)
 from xscl.batches.witness_facts import binding_rows, refusal_rows
 from xscl.planning.planned import Plan
 from xscl.spark.places import OnSpark, slots_of
@@ -77,14 +87,6 @@ _ROW_SECONDS = 1e-6
 """Processor time for a row that columns answer."""
 _MANY_ROWS = 1_000_000
 """Rows of a run that stays in memory while later parts are to meet it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Left:
-    """Documents that are not walked yet."""
-
-    level: Level
-    asked: Asked
 
 
 @dataclass
@@ -149,10 +151,10 @@ class BatchWork:
             fresh, left = self._walk(level, asked)
             self.stage1_s += time.perf_counter() - started
             step("batch.witnesses")
-            if left is None and not self.driver.prefers_spark(self._join_seconds(fresh)):
+            if left is None and not self.driver.prefers_spark(self._join_seconds(fresh.rows)):
                 self._join(level, fresh)
             else:
-                self._in_tasks(level, asked, fresh, left)
+                self._in_tasks(level, asked, fresh.table(), left)
         step("batch.results")
         counts = self.counts - before
         if counts["refused"]:
@@ -178,19 +180,19 @@ class BatchWork:
 
     # -- in this process -----------------------------------------------------------------------------------------
 
-    def _walk(self, level: Level, asked: Asked) -> tuple[pa.Table, _Left | None]:
+    def _walk(self, level: Level, asked: Asked) -> tuple[Fresh, Left | None]:
         """Walk documents here, while tasks would not end sooner: their rows, and the documents that are left.
 
         The processor time of a part tells what the rest will take, once a part before it has made what is made only
         once.
         """
-        nothing = WITNESS_SCHEMA.empty_table()
-        if self.driver.settings.where == "spark":
-            return nothing, _Left(level, asked)
-        if self.driver.prefers_spark(documents_of(level, asked.answered) * _ROW_SECONDS):
-            return nothing, _Left(level, asked)
+        row_seconds = documents_of(level, asked.answered) * _ROW_SECONDS
+        if self.driver.settings.where == "spark" or self.driver.prefers_spark(row_seconds):
+            return Fresh.of([], LoneRows()), Left(level, asked)
         kernels = kernels_of(self.plan, self.driver.finder)
-        rows = list(column_witnesses(kernels, asked, level, self.taken))
+        # What quotas count are rows.
+        lone = LoneRows(frozenset() if self.bindings.is_on else kernels.finder.lone)
+        rows = list(column_witnesses(kernels, asked, level, self.taken, lone))
         documents = documents_of(level, asked.walked)
         walked, warm, before = 0, False, work_time()
         for part in walked_parts(kernels, asked, level):
@@ -200,12 +202,12 @@ class BatchWork:
             told("documents", walked, documents)
             waiting = seconds * (documents - walked) / part.documents
             if walked < documents and (warm or seconds > start_seconds()) and self.driver.prefers_spark(waiting):
-                left = _Left(replace(level, first=part.last + 1), replace(asked, answered=frozenset()))
+                left = Left(replace(level, first=part.last + 1), replace(asked, answered=frozenset()))
                 # Only if the first documents were walked, and no others.
                 if count_documents(left.asked, left.level) == documents - walked:
-                    return pa.Table.from_batches(rows, schema=WITNESS_SCHEMA), left
+                    return Fresh.of(rows, lone), left
             warm, before = True, work_time()
-        return pa.Table.from_batches(rows, schema=WITNESS_SCHEMA), None
+        return Fresh.of(rows, lone), None
 
     def _join_seconds(self, fresh: pa.Table) -> float:
         """Return the processor seconds that a join of new rows will take here, about."""
@@ -215,11 +217,14 @@ class BatchWork:
         pairs = costs.pairs * docs * (docs + sum(len(run.docs) for run in runs))
         return float(fresh.num_rows * costs.row * (len(runs) + 1) + pairs * costs.pair)
 
-    def _join(self, level: Level, fresh: pa.Table) -> None:
+    def _join(self, level: Level, new_rows: Fresh) -> None:
         """Join new rows with all before them, and with each other."""
+        fresh = new_rows.rows
         finder = kernels_of(self.plan, self.driver.finder).finder
         out = ResultColumns(self._origin(level), self.results(level))
         new = finder.new_run(fresh, out)
+        for each in new_rows.alike:
+            finder.resolve_alike(each, out)
         state = [(run, self.state.floors) for run in self.state.runs()]
         others = [*state, *((run, None) for run in self._earlier)]
         met = len(new.docs) + sum(len(run.docs) for run, _ in others)
@@ -234,7 +239,7 @@ class BatchWork:
         if apart is not None:
             self.apart.append(apart)
         out.write()
-        self._count(out.counts + Counter(witness=fresh.num_rows), refusal_rows(fresh))
+        self._count(out.counts + Counter(witness=new_rows.count), refusal_rows(fresh))
         if self.bindings.is_on:
             self.bindings.add(binding_rows(fresh, self.plan.program.guards))
         if new.size:
@@ -273,7 +278,7 @@ class BatchWork:
         step("tasks.results")
         self._link(level, [each.links for each in made if each.links is not None])
 
-    def _in_tasks(self, level: Level, asked: Asked, fresh: pa.Table, left: _Left | None) -> None:
+    def _in_tasks(self, level: Level, asked: Asked, fresh: pa.Table, left: Left | None) -> None:
         """Join new rows in tasks, which walk the documents that are left before.
 
         Each of these tasks joins its rows with each other and with all runs that are there.  Its rows meet those of

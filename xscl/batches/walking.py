@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from xscl.base.alike_rows import AlikeRows, LoneRows
 from xscl.base.arrow_schemas import EVENT_SCHEMA, WITNESS_SCHEMA
 from xscl.batches.kernels import Kernels
 from xscl.ingest.rows import cells_document
@@ -22,6 +24,8 @@ from xscl.xpath.witness import witness_rows
 
 __all__ = [
     "Asked",
+    "Fresh",
+    "Left",
     "Level",
     "WalkedPart",
     "column_witnesses",
@@ -106,6 +110,37 @@ class WalkedPart:
     """The last of them; the walk goes on behind it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """New witness rows."""
+
+    rows: pa.Table
+    alike: Sequence[AlikeRows] = ()
+    """Rows that meet no others."""
+
+    @classmethod
+    def of(cls, rows: Sequence[pa.RecordBatch], lone: LoneRows) -> Self:
+        """Return rows that were found."""
+        return cls(pa.Table.from_batches(rows, schema=WITNESS_SCHEMA), lone.found)
+
+    @property
+    def count(self) -> int:
+        """Return the number of all of them."""
+        return len(self.rows) + sum(len(each.event) for each in self.alike)
+
+    def table(self) -> pa.Table:
+        """Return all of them as rows."""
+        return pa.concat_tables([self.rows, *(pa.Table.from_batches([each.witnesses()]) for each in self.alike)])
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Documents that are not walked yet."""
+
+    level: Level
+    asked: Asked
+
+
 def witnesses(kernels: Kernels, asked: Asked, level: Level) -> pa.Table:
     """Return the witness rows of all documents of a level."""
     rows = [*column_witnesses(kernels, asked, level)]
@@ -114,15 +149,19 @@ def witnesses(kernels: Kernels, asked: Asked, level: Level) -> pa.Table:
 
 
 def column_witnesses(
-    kernels: Kernels, asked: Asked, level: Level, taken: TakenEvents | None = None
+    kernels: Kernels, asked: Asked, level: Level, taken: TakenEvents | None = None, lone: LoneRows | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the witness rows that columns of rows answer; ``taken`` are events that are in memory."""
+    """Yield the witness rows that columns of rows answer.
+
+    ``taken`` are events that are in memory.  Rows of the variables of ``lone`` are added to that where one is as the
+    other.
+    """
     if not documents_of(level, asked.answered):
         return
     known = _fact_variables(kernels)
     for parts in _in_runs(_events(level, asked.answered, taken)):
         for batch in _together(level, parts):
-            for rows in row_witnesses(kernels.matchers(), batch):
+            for rows in row_witnesses(kernels.matchers(), batch, lone):
                 yield from with_facts(rows, known)
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute
 import pytest
 from local_engine import LocalEngine, compiled
 from oracle.evaluate import Doc, answers
 
+from xscl.base.alike_rows import AlikeRows
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.language.parser import parse_query
 from xscl.templates.columns import Int64s
@@ -137,6 +140,42 @@ def test_late_documents_are_seen_by_queries_of_one_block_only(tmp_path: Path) ->
     engine = LocalEngine(tmp_path, {text: compiled(text) for text in texts})
     engine.run(docs)
     assert len(engine.answers(texts[0])) == 2 and len(engine.answers(texts[1])) == 3
+
+
+def test_rows_that_are_told_by_their_events_are_resolved_as_rows_are(tmp_path: Path) -> None:
+    """Queries of one block, of which one asks for a variable that another one joins."""
+    texts = ["S//a->x", "S//a->x[. > 3]", "S//c->x", "S//c->x JOIN {x = y} T//b->y"]
+    docs = stream("S", 6, "<r><a>{n}</a><c>{n}</c></r>") + stream("S", 1, "<r><a>9</a></r>", 6, late=True)
+    path, (fresh,) = recorded(tmp_path, texts, docs)
+    program, finder, out = load_program(path), Finder(), ResultColumns(0)
+    finder.take(program)
+    told = pa.array([variable in finder.lone for variable in fresh.column("var").to_pylist()])
+    rows = fresh.filter(told).combine_chunks()
+    assert len(rows) == 10
+    names = rows.column("place").to_pylist()
+    (events,) = (
+        rows.select(["docid", "ts", "item", "late", "membership"])
+        .append_column("channel", pa.array([name.split("\0")[0] for name in names]))
+        .append_column("id", pa.array([name.split("\0")[1] for name in names]))
+        .to_batches()
+    )
+    (kinds,) = rows.select(WITNESS_SCHEMA.names[6:]).to_batches()
+    each = np.arange(len(rows))
+    alike = AlikeRows(events, each, each, kinds)
+    assert pa.Table.from_batches([alike.witnesses()]).equals(rows)
+    finder.new_run(fresh.filter(pa.compute.invert(told)), out)
+    finder.resolve_alike(alike, out)
+    expected = ResultColumns(0)
+    finder.new_run(fresh, expected)
+    assert found(out) == found(expected)
+    assert out.counts == expected.counts and out.counts["match"] == 16
+
+
+def found(out: ResultColumns) -> set[tuple[object, ...]]:
+    """Return the groups of each document."""
+    rows = [row for batch in out.take() for row in batch.to_pylist()]
+    groups = {row["class"]: tuple(row["groups"]) for row in rows if row["relation"] == "match"}
+    return {(row["d1"], groups[row["class"]]) for row in rows if row["relation"] == "docs"}
 
 
 def test_one_value_of_many_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

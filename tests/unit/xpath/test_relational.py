@@ -19,6 +19,7 @@ import xscl.xpath.relational
 import xscl.xpath.row_witness
 import xscl.xpath.span_crossings
 import xscl.xpath.span_search
+from xscl.base.alike_rows import LoneRows
 from xscl.base.errors import DocumentLimitError
 from xscl.base.safe_xml import parse_xml
 from xscl.base.values import number_text, time_key, to_number, value_hash
@@ -95,7 +96,9 @@ def walk(specs: Sequence[WitnessSpec], shape: RowShape, cells: Sequence[str | No
     return match_document(Automaton(dict.fromkeys(specs)), "T", document)
 
 
-def answer(asked: Sequence[Asked], shape: RowShape, rows: Sequence[Sequence[str | None]]) -> list[list[Witness]]:
+def answer(
+    asked: Sequence[Asked], shape: RowShape, rows: Sequence[Sequence[str | None]], lone: LoneRows | None = None
+) -> list[list[Witness]]:
     """What the kernel makes of rows, row by row."""
     matcher = RowMatcher(len(shape.columns))
     by_definition: defaultdict[int, list[Asked]] = defaultdict(list)
@@ -103,12 +106,15 @@ def answer(asked: Sequence[Asked], shape: RowShape, rows: Sequence[Sequence[str 
         by_definition[row.var].append(row)
     for key, of in by_definition.items():
         matcher.put(key, of)
-    return matched(matcher, rows)
+    return matched(matcher, rows, lone)
 
 
-def matched(matcher: RowMatcher, rows: Sequence[Sequence[str | None]]) -> list[list[Witness]]:
+def matched(
+    matcher: RowMatcher, rows: Sequence[Sequence[str | None]], lone: LoneRows | None = None
+) -> list[list[Witness]]:
     found: list[list[Witness]] = [[] for _ in rows]
-    for batch in matcher.witness_rows(events_of(rows)):
+    batches = list(matcher.witness_rows(events_of(rows), lone))
+    for batch in [*batches, *(each.witnesses() for each in (() if lone is None else lone.found))]:
         for row in batch.to_pylist():
             chain = tuple(tuple(entry.values()) for entry in row["chain"])
             witness = Witness(row["var"], row["node"], row["fn"], row["strval"], row["num"], row["h"], chain)  # type: ignore[arg-type]
@@ -145,7 +151,12 @@ def check(specs: Sequence[WitnessSpec], shape: RowShape, rows: Sequence[Sequence
     split = split_specs(specs, {"T": shape})
     assert {*split.walked, *split.answered} == set(specs)
     assert not {s.definition for s in split.walked} & {s.definition for s in split.answered}
-    for cells, found in zip(rows, answer(split.asked.get("T", ()), shape, rows), strict=True):
+    asked = split.asked.get("T", ())
+    # Rows of which one is as the other, one of each kind apart, are the same rows.
+    lone = LoneRows(frozenset(row.var for row in asked if row.var % 3))
+    told = answer(asked, shape, rows, lone)
+    for cells, found, alike in zip(rows, answer(asked, shape, rows), told, strict=True):
+        assert counted(found) == counted(alike)
         assert counted([*found, *walk(split.walked, shape, cells)]) == counted(walk(specs, shape, cells))
 
 
@@ -358,6 +369,19 @@ def test_two_entries_at_once(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     check([asks(definition) for definition in {asked(): None for _ in range(60)}], SHAPE, rows)
 
 
+def test_rows_without_a_value_are_told_by_their_events() -> None:
+    """Those with a NULL, of several nodes, or with a value are rows."""
+    one, several, valued = path(child("r", Exists(child("a")))), path(child("r"), child(None)), path(child("r"))
+    specs = [asks(one, None), asks(several, None), asks(valued, "")]
+    rows: list[list[str | None]] = [["1", "2", "3"], ["1", None, "3"], ["1", "2", "4"], [None, "2", "3"]]
+    asked = split_specs(specs, {"T": SHAPE}).asked["T"]
+    lone = LoneRows(frozenset(spec.definition.key for spec in specs))
+    found = answer(asked, SHAPE, rows, lone)
+    (alike,) = lone.found
+    assert alike.event.tolist() == [0, 2] and alike.kinds.column("var").to_pylist() == [one.key]
+    assert [counted(row) for row in found] == [counted(row) for row in answer(asked, SHAPE, rows)]
+
+
 def test_what_all_rows_satisfy_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
     holding = xscl.xpath.span_search._Search._holding
@@ -367,7 +391,8 @@ def test_what_all_rows_satisfy_is_not_looked_at(monkeypatch: pytest.MonkeyPatch)
         return holding(search, rows, entries)
 
     monkeypatch.setattr(xscl.xpath.span_search._Search, "_holding", counted)
-    spec = asks(path(child("r", Exists(child("a")), Exists(child("b")), Exists(child("c")))))
+    some = Comparison(Here(), "!=", Constant("x", is_number=False))
+    spec = asks(path(child("r", Exists(child("a")), Exists(child("b")), Exists(child("c", some)))))
     asked = split_specs([spec], {"T": SHAPE}).asked["T"]
     rows: list[list[str | None]] = [["1", "2", str(number)] for number in range(50)]
     assert all(answer(asked, SHAPE, rows))
