@@ -118,6 +118,7 @@ def test_a_text_is_answered_once(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("SELECT k FROM A[./k->k] WINDOW 1 h", "k is neither grouped by nor aggregated"),
+        ("SELECT k, count() AS n FROM A[./k->k] WINDOW 1 h GROUP BY k HAVING n > 3", "n is a name that SELECT gives"),
         ("SELECT count() FROM A WINDOW 1 h EVERY 2 h", "matches between the windows"),
         ("SELECT count() FROM A WINDOW 1 h TOP 3 BY count()", "TOP compares the groups"),
         ("SELECT count() FROM A WINDOW 1 h EVERY 1 h HAVING count() > 2 ON CROSSING", "ON CROSSING speaks of matches"),

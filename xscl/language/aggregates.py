@@ -294,6 +294,11 @@ class _Definer:
             found[name] = self._of_path(item.path)
         return tuple(found.items())
 
+    def _select_items(self) -> dict[str, ast.VarPath]:
+        """Return what SELECT gives names to, by these."""
+        select = self.query.select if isinstance(self.query.select, tuple) else ()
+        return {item.name: item.path for item in select if item.name is not None}
+
     def _of_match(self, operand: ast.Operand) -> Term:
         """Return a value of each match."""
         path = path_of(operand)
@@ -337,6 +342,10 @@ class _Definer:
                 return self._term(operand, "aggregate", at)
         at = self.groups.get(path.name)
         if at is None or path.steps:
+            named = self._select_items().get(path.name)
+            if named is not None and not path.steps:
+                message = f"{path.name} is a name that SELECT gives, which answers alone have"
+                self._fail(message, path.span, f"write {named.name} in place of {path.name}")
             self._fail(
                 f"{path.name} is neither grouped by nor aggregated, and a group has several of it",
                 path.span,
