@@ -223,8 +223,7 @@ def begun(runs: Runs, every: int, window: int, least: int, most: int) -> Iterato
     first = np.maximum((runs.ts - window) // every + 1, least)
     last = np.minimum(runs.ts // every, most)
     # Both ascend with the times of a group, so each match begins the windows behind those of the match before.
-    same = np.flatnonzero(runs.codes[1:] == runs.codes[:-1]) + 1
-    first[same] = np.maximum(first[same], last[same - 1] + 1)
+    np.maximum(first[1:], last[:-1] + 1, out=first[1:], where=runs.codes[1:] == runs.codes[:-1])
     counts = np.maximum(last - first + 1, 0)
     if least < most and int(counts.sum()) > _MOST:
         half = (least + most) // 2

@@ -131,6 +131,8 @@ class Family:
             if most is None:
                 return matches
             reached = most >= bounds.least
+            if reached.all():
+                return matches
             may = reached if may is None else may | reached
         assert may is not None
         rows = np.flatnonzero(may[groups.codes] & groups.there)
@@ -170,9 +172,11 @@ def _sorted_out(members: Sequence[Member]) -> tuple[dict[Counted, _Bounds], Int6
                 break
         else:
             free.append(place)
+    # Counts are made soonest, and where each group reaches one, nobody asks for the rest.
+    in_order = sorted(found.items(), key=lambda each: each[0].function != "count")
     return {
         counted: _Bounds(np.array(at, dtype=np.int64), np.array(low), np.array(high))
-        for counted, of in found.items()
+        for counted, of in in_order
         for at, low, high in [zip(*of, strict=True)]
     }, np.array(free, dtype=np.int64)
 

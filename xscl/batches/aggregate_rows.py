@@ -273,16 +273,18 @@ def rows_of(found: Found, events: pa.Table, channels: Mapping[str, ChannelInfo])
 
 def keys_of(docs: Any, nodes: Any) -> pa.Array:
     """Return documents and nodes as bytes in whose order they are."""
-    whole = np.ascontiguousarray(np.concatenate([docs, nodes], axis=1), dtype=">i8")
-    width = whole.shape[1] * 8
-    fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(docs), [None, pa.py_buffer(whole.tobytes())])
-    return fixed.cast(pa.binary())
+    count, of_docs = docs.shape
+    whole = np.empty((count, of_docs + nodes.shape[1]), dtype=">i8")
+    whole[:, :of_docs], whole[:, of_docs:] = docs, nodes
+    ends = pa.array(np.arange(count + 1) * whole[:1].nbytes).cast(pa.int32())  # fails where they are too many
+    return pa.BinaryArray.from_buffers(pa.binary(), count, [None, ends.buffers()[1], pa.py_buffer(whole)])
 
 
 def _names(events: pa.Table, at: Any) -> pa.Array:
     """Return channels and ids of members; neither has the character of the code 0."""
     each = pc.binary_join_element_wise(events.column("channel"), events.column("id"), "\0").combine_chunks()
-    return pc.binary_join_element_wise(*(each.take(pa.array(at[:, block])) for block in range(at.shape[1])), "\0")
+    first, *others = (each.take(pa.array(at[:, block])) for block in range(at.shape[1]))
+    return pc.binary_join_element_wise(first, *others, "\0") if others else first
 
 
 def _texts(events: pa.Table, at: Any, nodes: Any, channels: Mapping[str, ChannelInfo]) -> pa.Array:

@@ -106,13 +106,20 @@ class Bindings:
     """Documents of each, in block order."""
     nodes: Int64s
     """Result nodes of the documents, and selected nodes, of each."""
-    witness: pa.Array
+    meant: Int64s
+    """Place of each one's meaning."""
+    witnesses: pa.Array
+    """Witness of each meaning."""
+
+    @property
+    def witness(self) -> pa.Array:
+        """Return the witness of each."""
+        return self.witnesses.take(pa.array(self.meant))
 
     def where(self, chosen: Bools) -> Bindings:
         """Return some of them."""
-        witness = self.witness.filter(pa.array(chosen))
-        some = self.groups[chosen], self.docs[chosen], self.nodes[chosen]
-        return Bindings(self.ends, self.shown, self.blocking, self.memory, *some, witness)
+        some = self.groups[chosen], self.docs[chosen], self.nodes[chosen], self.meant[chosen]
+        return Bindings(self.ends, self.shown, self.blocking, self.memory, *some, self.witnesses)
 
 
 def bindings(found: Combinations, meanings: Meanings, asked: Parts) -> Iterator[Bindings]:
@@ -136,7 +143,8 @@ def bindings(found: Combinations, meanings: Meanings, asked: Parts) -> Iterator[
             asked.gid[part[mine]],
             found.docs[of[mine], :documents],
             values[begins[rows, None] + np.arange(count)],
-            witness.take(pa.array(rows)),
+            rows,
+            witness,
         )
 
 
