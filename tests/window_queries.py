@@ -14,6 +14,8 @@ _TEXTS = (
     "SELECT j, {sum} AS n FROM S[./c->j][./b->v] WINDOW {d} h GROUP BY j HAVING {sum} / 4 > {a} AND {b} <= count()"
     " ONCE PER {e} min",
     "SELECT <e>{{k}}</e> FROM R[./s->k][./n->v] WINDOW {d} s GROUP BY k HAVING max(v) < {a}",
+    "SELECT k FROM R[./s->k][./n->v] WINDOW {d} s GROUP BY k HAVING max(v) > -{a} AND - {b} < {sum}",
+    "SELECT k FROM R[./s->k][./n->v] WINDOW {d} s GROUP BY k HAVING {sum} - {a} < -{b} - {a} ON CROSSING",
 )
 
 

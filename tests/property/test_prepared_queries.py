@@ -139,6 +139,13 @@ def test_constants_of_texts_with_windows_that_are_filled_in() -> None:
     assert filled > 60 and both.refused > 40
 
 
+def test_constants_behind_a_sign_are_filled_in() -> None:
+    both = Both(FACTS)
+    for number in range(3, 8):
+        both.check(f"SELECT k FROM R[./s->k][./n->v] WINDOW 5 min GROUP BY k HAVING max(v) > -{number} AND -9 < sum(v)")
+    assert both.preparer.filled == 4
+
+
 def test_conditions_that_are_filled_in_are_those_of_the_text() -> None:
     preparer = Preparer(None, FACTS)
     template = "S/a[@k > {0}][@k < 9][./b->x] JOIN {{x = y, 1 h}} R->b[./n = {1}][./s->y]"

@@ -19,13 +19,17 @@ Skeleton = tuple[str, ...]
 """A text's words between constants, and the kinds of these."""
 QUOTES = frozenset("'\"")
 _BRACKETS = frozenset("[]{}")
-_CONSTANT = re.compile(rf"(?<![\w.'\"-])({CONSTANT})")
-"""A constant that nothing before it may be a part of."""
+_CONSTANT = re.compile(rf"(?:(?<![\w.'\"-])|(?<=[\s<>=(]-))({CONSTANT})")
+"""A constant that nothing before it may be a part of; a sign may be before it, which is no end of a name."""
 _COMMENT = re.compile(r"\(:|--")
 
 
 def cut(text: str) -> tuple[Skeleton, list[str]]:
-    """Return the skeleton of a text and its constants."""
+    """Return the skeleton of a text and its constants.
+
+    >>> cut("a-3 < -4")
+    (('a-3 < -', '', '0'), ['4'])
+    """
     parts = _CONSTANT.split(text)
     constants = parts[1::2]
     return (*parts[::2], "".join([each[0] if each[0] in QUOTES else "0" for each in constants])), constants

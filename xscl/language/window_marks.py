@@ -20,7 +20,8 @@ _BEHIND = ("and", "on", "once", "top", "publish", "starting", "consistency")
 def varying_in_windows(tokens: Sequence[Token]) -> dict[tuple[int, int], Varying]:
     """Return what texts with windows may differ in, by its place from the start of the first token on.
 
-    A constant of HAVING is one that is compared by itself: in arithmetic it may make another value of GROUP BY.
+    A constant of HAVING is one that is compared by itself, or behind a sign: in arithmetic it may make another value of
+    GROUP BY.
     """
     begin = tokens[0].start
     return {
@@ -51,6 +52,8 @@ def _varying(tokens: Sequence[Token], at: int) -> Varying | None:
         return Varying(is_whole=True)
     if before.is_word("top") and after is not None and after.is_word("by"):
         return Varying(is_whole=True)
+    if before.kind == "-":
+        before = tokens[at - 2]
     is_left = before.is_word(*_CONDITION) and after is not None and after.kind in _COMPARISONS
     is_right = before.kind in _COMPARISONS and (after is None or after.kind == "end" or after.is_word(*_BEHIND))
     return Varying() if is_left or is_right else None

@@ -31,8 +31,8 @@ class Slots:
     definition: Definition
     numbers: tuple[tuple[str, int], ...]
     """Names of its numbers that are marks, with these by their numbers."""
-    having: tuple[tuple[int, str, int], ...]
-    """Conditions and sides that are marks."""
+    having: tuple[tuple[int, str, int, int], ...]
+    """Conditions and sides that are marks, by the numbers of these, with their signs."""
 
     def lengths(self, values: Sequence[Fraction]) -> tuple[int | None, int | None]:
         """Return the length of windows, and that of the steps between them, with values for marks."""
@@ -44,8 +44,8 @@ class Slots:
         changes: dict[str, object] = {name: int(values[number]) for name, number in self.numbers}
         if self.having:
             having = list(self.definition.having)
-            for at, side, number in self.having:
-                term = Term("number", constant=values[number], is_number=True)
+            for at, side, number, sign in self.having:
+                term = Term("number", constant=sign * values[number], is_number=True)
                 one = having[at]
                 having[at] = Comparison(
                     term if side == "left" else one.left, one.op, term if side == "right" else one.right
@@ -82,12 +82,12 @@ def slots_of(
     known = ((name, getattr(definition, name)) for name in _NUMBERS)
     numbers = [(name, number_of[value]) for name, value in known if value is not None and value in number_of]
     having = [
-        (at, side, number_of[term.constant])
+        (at, side, number_of[abs(term.constant)], -1 if term.constant < 0 else 1)
         for at, each in enumerate(definition.having)
         for side, term in (("left", each.left), ("right", each.right))
-        if term.kind == "number" and term.constant in number_of
+        if term.kind == "number" and abs(term.constant) in number_of
     ]
-    found = sorted([number for _, number in numbers] + [number for _, _, number in having])
+    found = sorted([number for _, number in numbers] + [number for _, _, number, _ in having])
     return Slots(definition, tuple(numbers), tuple(having)) if found == list(range(len(marks))) else None
 
 
