@@ -33,9 +33,10 @@ settings.register_profile(
 settings.load_profile("xscl")
 
 _SESSION_CONF = {
-    # Tests have few rows: one task does a shuffle's work, and rows are sooner done than whole stages are compiled.
+    # Tests have few rows: one task does a shuffle's work, and rows are sooner done than code for them is compiled.
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """Settings of the shared session, but for ``make test-all``, where it has those that users have."""
 
@@ -93,9 +94,12 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    from quick_java import use_kept_classes
+
     from xscl.spark.session import start_session
     from xscl.spark.session_options import SessionOptions
 
+    use_kept_classes()
     session = start_session(SessionOptions(conf={} if THOROUGH else _SESSION_CONF))
     yield session
     session.stop()

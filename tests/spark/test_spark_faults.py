@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from budget import THOROUGH
+from quick_java import use_kept_classes
 
 _KILLED = """
 import os, signal, subprocess, sys
@@ -80,6 +81,7 @@ with xscl.connect(home=sys.argv[1], settings=Settings("spark")) as engine:
 def test_batches_and_statements_after_workers_and_java_have_ended(tmp_path: Path) -> None:
     folder = tmp_path / "temporary"
     folder.mkdir()
+    use_kept_classes()
     environment = {
         **os.environ,
         "TMPDIR": str(folder),

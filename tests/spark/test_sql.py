@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import xscl
+from xscl.answers import sql_views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,6 +55,24 @@ def test_sparks_own_errors_stay_as_they_are(engine: Engine, spark: SparkSession)
         spark.sql("SELECT nothing FROM range(1)")
 
 
+@pytest.fixture
+def compiling(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The caller's session and those of statements compile code, without which Spark cannot list views."""
+    mode, made = "spark.sql.codegen.factoryMode", sql_views._own_session
+
+    def own_session(given: SparkSession) -> SparkSession:
+        session = made(given)
+        session.conf.set(mode, "FALLBACK")
+        return session
+
+    monkeypatch.setattr(sql_views, "_own_session", own_session)
+    before = spark.conf.get(mode)
+    spark.conf.set(mode, "FALLBACK")
+    yield
+    spark.conf.set(mode, before)
+
+
+@pytest.mark.usefixtures("compiling")
 def test_frames_and_views_of_the_caller_are_relations(engine: Engine, spark: SparkSession) -> None:
     engine.register("S/a", name="Q")
     engine.ingest([xscl.Event("S", "1", 1, xml="<a/>")])

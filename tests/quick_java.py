@@ -1,0 +1,29 @@
+"""Javas of tests start from the classes that earlier sessions on this machine have kept, where there are some."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from xscl.base.errors import EngineError
+from xscl.spark.class_archive import SWITCH, find_archive, reading_options
+from xscl.spark.session import java_version
+
+_OPTIONS = "SPARK_SUBMIT_OPTS"
+
+
+def use_kept_classes() -> None:
+    """Have every Java that this process and its programs start from now on read the user's archive of classes.
+
+    Tests make none and change none: they leave nothing in the user's cache.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv(SWITCH, raising=False)
+        try:
+            archive = find_archive(java_version()[1])
+        except EngineError:
+            return
+    made = archive.path() if archive is not None else None
+    if made is not None and "SharedArchiveFile" not in os.environ.get(_OPTIONS, ""):
+        os.environ[_OPTIONS] = " ".join([os.environ.get(_OPTIONS, ""), *reading_options(made)])
