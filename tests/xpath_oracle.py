@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import elementpath
 from elementpath.xpath1 import XPath1Parser
@@ -198,6 +198,7 @@ class Numbered:
         self._walk(root)
         self.node = {number: key for key, number in self.number.items()}
         self._selected: dict[tuple[str, int], frozenset[int]] = {}
+        self._nodes: dict[int, tuple[Definition, frozenset[int]]] = {}
 
     def _walk(self, element: etree._Element) -> None:
         keys: list[object] = [(element, str(name)) for name in element.attrib]
@@ -242,6 +243,13 @@ class Numbered:
         return str(key.xpath("string()"))  # type: ignore[attr-defined]
 
     def nodes(self, definition: Definition) -> frozenset[int]:
+        # By identity: a definition's hash is that of all its steps and conditions.
+        known = self._nodes.get(id(definition))
+        if known is None:
+            known = self._nodes[id(definition)] = definition, self._nodes_of(definition)
+        return known[1]
+
+    def _nodes_of(self, definition: Definition) -> frozenset[int]:
         if not self.stands(definition):
             return frozenset()
         return self.select(definition_text(definition)) if definition.steps else frozenset([-1])
@@ -273,23 +281,35 @@ def on_the_way(upper: Definition, lower: Definition) -> bool:
     return upper.conditions == lower.conditions and upper.steps == lower.steps[: len(upper.steps)]
 
 
+class Edge(NamedTuple):
+    """An edge above a definition; equal ends of all edges of a law are one object."""
+
+    upper: Definition
+    lower: Definition
+    hangs: bool
+
+
 class Law:
     """The rows that a set of specs must give; their texts are made once, for any number of documents."""
 
     def __init__(self, specs: Iterable[WitnessSpec]) -> None:
         self.functions: defaultdict[Definition, set[str | None]] = defaultdict(set)
-        self.edges: defaultdict[Definition, set[tuple[Definition, Definition]]] = defaultdict(set)
-        self.hanging: defaultdict[Definition, set[tuple[Definition, Definition]]] = defaultdict(set)
+        edges: defaultdict[Definition, set[tuple[Definition, Definition]]] = defaultdict(set)
+        hanging: defaultdict[Definition, set[tuple[Definition, Definition]]] = defaultdict(set)
         for spec in specs:
             self.functions[spec.definition].update(spec.functions)
-            self.edges[spec.definition].update([*spec.edges, *spec.hanging])
-            self.hanging[spec.definition].update(spec.hanging)
+            edges[spec.definition].update([*spec.edges, *spec.hanging])
+            hanging[spec.definition].update(spec.hanging)
+        one: dict[Definition, Definition] = {}
         # Upper ends that hang off come after the edges that reach them.
-        self._ordered = {
-            definition: sorted(edges, key=lambda pair: (len(pair[0].steps), len(pair[1].steps)))
-            for definition, edges in self.edges.items()
+        self._edges = {
+            definition: [
+                Edge(one.setdefault(upper, upper), one.setdefault(lower, lower), (upper, lower) in hanging[definition])
+                for upper, lower in sorted(found, key=lambda pair: (len(pair[0].steps), len(pair[1].steps)))
+            ]
+            for definition, found in edges.items()
         }
-        self._rest: dict[tuple[Definition, Definition], str] = {}
+        self._rest: dict[tuple[int, int], str] = {}
 
     def check(self, document: Numbered, rows: Sequence[Witness], *, chains: bool = True) -> None:
         """Compare the rows of one document with lxml's.
@@ -302,6 +322,7 @@ class Law:
         expected = set()
         for definition, functions in self.functions.items():
             nodes = document.nodes(definition)
+            edges = self._edges[definition]
             for node in nodes:
                 for function in functions:
                     value = None if function is None else self._value(document, node, function)
@@ -314,7 +335,7 @@ class Law:
                     number = None if value is None else to_number(value)
                     assert (row.value, row.number) == (value, number), f"value of node {node} of {definition}"
                     if chains:
-                        self._check_chain(document, definition, row)
+                        self._check_chain(document, definition, edges, row)
         names = {definition.key: str(definition) for definition in self.functions}
         more = [(names.get(var, var), node, function) for var, node, function in found.keys() - expected]
         assert not more, f"lxml does not have {more[:3]}"
@@ -329,38 +350,39 @@ class Law:
                 kind = other
         return read_value(f"{name}|{kind}", document.value(node))
 
-    def _check_chain(self, document: Numbered, definition: Definition, row: Witness) -> None:
+    def _check_chain(self, document: Numbered, definition: Definition, edges: Sequence[Edge], row: Witness) -> None:
         assert len(row.chain) == len(set(row.chain)), f"a chain entry of {definition} comes twice"
-        wanted = self.chain(document, definition, row.node)
-        assert set(row.chain) == wanted, f"chain of node {row.node} of {definition}, {self._ordered[definition]}"
+        wanted = self._chain(document, definition, edges, row.node)
+        assert set(row.chain) == wanted, f"chain of node {row.node} of {definition}, {edges}"
 
-    def chain(self, document: Numbered, definition: Definition, node: int) -> set[ChainEntry]:
+    def _chain(self, document: Numbered, definition: Definition, edges: Sequence[Edge], node: int) -> set[ChainEntry]:
         """(var1, var2, node1, node2) by lxml alone."""
-        reached: defaultdict[Definition, set[int]] = defaultdict(set)
+        if not edges:
+            return set()
+        reached: defaultdict[int, set[int]] = defaultdict(set)
         above = document.above(node)
-        for end in {end for edge in self._ordered[definition] for end in edge}:
+        for end in {id(end): end for edge in edges for end in (edge.upper, edge.lower)}.values():
             if on_the_way(end, definition):
                 near = document.nodes(end) & above
-                reached[end] = {high for high in near if node in self._below(document, end, definition, high)}
+                reached[id(end)] = {high for high in near if node in self._below(document, end, definition, high)}
         way = {end: set(nodes) for end, nodes in reached.items()}
         found = set()
-        for edge in self._ordered[definition]:
-            upper, lower = edge
-            hangs = lower not in way or edge in self.hanging[definition]
-            for high in tuple(reached[upper]):
+        for upper, lower, hanging in edges:
+            hangs = hanging or id(lower) not in way
+            for high in tuple(reached[id(upper)]):
                 lows = self._below(document, upper, lower, high)
-                lows = lows if hangs else lows & way[lower]
+                lows = lows if hangs else lows & way[id(lower)]
                 found |= {(upper.key, lower.key, high, low) for low in lows}
                 if hangs:
-                    reached[lower] |= lows
+                    reached[id(lower)] |= lows
         return found
 
     def _below(self, document: Numbered, upper: Definition, lower: Definition, high: int) -> frozenset[int]:
         if len(upper.steps) == len(lower.steps):
             return frozenset([high])
-        rest = self._rest.get((upper, lower))
+        rest = self._rest.get((id(upper), id(lower)))
         if rest is None:
-            rest = self._rest[upper, lower] = steps_text(lower.steps[len(upper.steps) :])
+            rest = self._rest[id(upper), id(lower)] = steps_text(lower.steps[len(upper.steps) :])
         return document.select(rest, high)
 
 
