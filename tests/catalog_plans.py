@@ -9,6 +9,7 @@ import io
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import sample_home
 import sqlalchemy as sa
@@ -126,34 +127,40 @@ def _ask(engine: Engine) -> None:
 
 
 def add_rows(connection: Connection, count: int) -> None:
-    """Add so many rows to each table that grows, with values that no row has."""
+    """Have the database add so many rows to each table that grows, with values that no row has."""
+    first = sa.select(sa.literal(0).label("number")).cte("numbers", recursive=True)
+    numbers = first.union_all(sa.select(first.c.number + 1).where(first.c.number < count - 1))
     for table in METADATA.sorted_tables:
         if table.name not in SMALL:
-            connection.execute(table.insert(), [_row(table, number) for number in range(count)])
+            row = _row(table, numbers.c.number)
+            connection.execute(table.insert().from_select([*row], sa.select(*row.values())))
     connection.commit()
 
 
-def _row(table: sa.Table, number: int) -> dict[str, object]:
-    values: dict[str, object] = {}
+def _row(table: sa.Table, number: sa.ColumnElement[int]) -> dict[str, sa.ColumnElement[Any]]:
+    values: dict[str, sa.ColumnElement[Any]] = {}
+    many = 1_000_000 + number
     for column in table.columns:
-        many = 1_000_000 + number
         match column.type:
             case sa.Boolean():
-                values[column.name] = False
+                values[column.name] = sa.false()
             case sa.Integer():
                 values[column.name] = many
             case sa.Double():
-                values[column.name] = float(many)
+                values[column.name] = sa.cast(many, sa.Double())
+            case sa.JSON():
+                values[column.name] = sa.literal("x", sa.JSON())
             case _:
-                values[column.name] = f"x{many}"
+                values[column.name] = "x" + sa.cast(many, sa.Text())
     # Live, and of no other kind: as nearly all are.
     usual = {"docid_until": 1 << 62, "starting": "NOW", "publish": None, "history": None, "ended": None}
-    usual |= {"replayed": None, "membership": 0, "replaced": 1 << 60, "channel": f"c{number % 7}"}
-    return values | {
-        name: value
-        for name, value in usual.items()
-        if name in values and (value is not None or table.columns[name].nullable)
-    }
+    usual |= {"replayed": None, "membership": 0, "replaced": 1 << 60}
+    for name, value in usual.items():
+        if name in values and (value is not None or table.columns[name].nullable):
+            values[name] = sa.literal(value, table.columns[name].type)
+    if "channel" in values:
+        values["channel"] = "c" + sa.cast(number % 7, sa.Text())
+    return values
 
 
 def bad_plans(
