@@ -43,8 +43,10 @@ def share_texts_of_tables() -> None:
         if connection.dialect.name != "sqlite":
             create(connection)
         elif texts:
+            cursor = connection.connection.cursor()
             for text in texts:
-                connection.exec_driver_sql(text)
+                cursor.execute(text)
+            cursor.close()
         else:
             create(connection)
             made = connection.exec_driver_sql("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid")

@@ -14,6 +14,8 @@ def wait_for_no_disk() -> None:
     settings = catalog._sqlite_settings
 
     def unsynchronised(connection: Any, record: object) -> None:
+        # Before the settings, too, of which the first waits for a new file.
+        connection.execute("pragma synchronous = off").close()
         settings(connection, record)
         connection.execute("pragma synchronous = off").close()
 
