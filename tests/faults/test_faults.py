@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from budget import THOROUGH
 from crashes import Run, differences, outcome_of, workload
 from waiting import wait_for
 
@@ -29,7 +30,8 @@ from xscl.cli.app import main
 from xscl.engine import Engine
 from xscl.store.home import init_home, open_home
 
-ROUNDS = workload(1, 5)
+NUMBER = 5 if THOROUGH else 4
+ROUNDS = workload(1, NUMBER)
 JOIN = "S/a/k->x JOIN {x = y, 1 h} S/b/k->y"
 
 
@@ -103,7 +105,7 @@ from xscl.base.errors import XsclError
 limit = int(sys.argv[2])
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 try:
-    Run(Path(sys.argv[1]), workload(1, 5)).play()
+    Run(Path(sys.argv[1]), workload(1, int(sys.argv[3]))).play()
 except XsclError as error:
     print(error.condition)
 """
@@ -115,7 +117,7 @@ def test_files_that_may_not_grow(tmp_path: Path, expected: dict[str, list[object
         run.play()  # there is a catalogue, which is larger than the first limit
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     for limit in (100_000, 500_000):
-        command = [sys.executable, "-c", _LIMITED, str(tmp_path), str(limit)]
+        command = [sys.executable, "-c", _LIMITED, str(tmp_path), str(limit), str(NUMBER)]
         ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert ended.returncode == 0, ended.stderr
         # SQLite tells a limit from a full disk.
