@@ -241,16 +241,19 @@ class MatchReader:
 
     # -- combinations ------------------------------------------------------------------------------------------
 
-    def _combinations(self, part: _Part) -> Combinations:
-        """Read the combinations of some batches, of the groups that are asked for."""
-        results = Results(self._home.results([part.path]), part.first, part.last)
-        return results.combinations(None if self._groups is None else self._meanings_of(part))
+    def _results(self, part: _Part) -> Results:
+        """Return the results of some batches; an object reads each small file once."""
+        return Results(self._home.results([part.path]), part.first, part.last)
 
-    def _meanings_of(self, part: _Part) -> Meanings:
+    def _combinations(self, part: _Part, results: Results) -> Combinations:
+        """Read the combinations of some batches, of the groups that are asked for."""
+        return results.combinations(None if self._groups is None else self._meanings_of(part, results))
+
+    def _meanings_of(self, part: _Part, results: Results | None = None) -> Meanings:
         """Read the meanings of classes for the groups that are asked for, and keep the last ones used."""
         meanings = self._meanings.pop(part, None)
         if meanings is None:
-            meanings = Results(self._home.results([part.path]), part.first, part.last).meanings(self._groups)
+            meanings = (results or self._results(part)).meanings(self._groups)
             self._held += meanings.size
             while self._meanings and self._held > _MEANINGS:
                 self._held -= self._meanings.pop(next(iter(self._meanings))).size
@@ -259,12 +262,13 @@ class MatchReader:
 
     def _in_time(self, part: _Part, *, sort: bool) -> tuple[Combinations, Int64s]:
         """Select combinations within the bounds whose members are all kept; with ``sort`` also the matches' times."""
-        found = self._combinations(part)
+        results = self._results(part)
+        found = self._combinations(part, results)
         if not (sort or self._times or self.committed.kept) or not len(found.origin):
             return found, np.zeros(0, dtype=np.int64)
         oldest, newest, kept = self._member_times(found)
         if self.committed.absences:
-            newest = newest + Results(self._home.results([part.path]), part.first, part.last).later(found)
+            newest = newest + results.later(found)
         chosen = kept & self._times.admit(oldest, newest)
         return (found, newest) if chosen.all() else (found.where(chosen), newest[chosen])
 
