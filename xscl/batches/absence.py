@@ -207,21 +207,7 @@ class Absences:
         old = chosen.of(self._runs.of(members))
         work = Round(pa.concat_tables([chosen.of(self._pending), new.pending, old]), kills)
         self._changed |= bool(wanted or killed or again)
-        found = Changes()
-        left = stays = PENDING_SCHEMA.empty_table()
-        if work.pending.num_rows or again is not None:
-            asked = [work.pending] if again is None else [work.pending, again.rows]
-            frontiers = self._frontiers(_waits(pa.concat_tables(asked)))
-            if again is not None:
-                found, left = self._corrected(again.answered_as(work.pending), frontiers)
-                work = Round(again.without(work.pending), again.without(kills))
-            if work.pending.num_rows:
-                more, rows = self._decided(work, frontiers)
-                self._changed |= more.touched or rows.num_rows != work.pending.num_rows
-                found.add(more)
-                left = pa.concat_tables([left, rows])
-            waiting = _stays(left, frontiers)
-            left, stays = left.filter(pc.invert(waiting)), left.filter(waiting)
+        found, work, left, stays = self._weighed(work, again)
         found.write(out)
         for columns in (out, holding):
             columns.write()
@@ -236,6 +222,25 @@ class Absences:
             publisher.told([*found.told(batch.span.batch), *passed])
             publisher.found(stored_matches(self._files(f"changing-{number}"), publisher.groups))
             publisher.take_back(retracted)
+
+    def _weighed(self, work: Round, again: Anew | None) -> tuple[Changes, Round, pa.Table, pa.Table]:
+        """Decide what can be decided: what changes, the rest of the work, rows that are left, and those that stay."""
+        found, none = Changes(), PENDING_SCHEMA.empty_table()
+        if not work.pending.num_rows and again is None:
+            return found, work, none, none
+        left = none
+        asked = [work.pending] if again is None else [work.pending, again.rows]
+        frontiers = self._frontiers(_waits(pa.concat_tables(asked)))
+        if again is not None:
+            found, left = self._corrected(again.answered_as(work.pending), frontiers)
+            work = Round(again.without(work.pending), again.without(work.kills))
+        if work.pending.num_rows:
+            more, rows = self._decided(work, frontiers)
+            self._changed |= more.touched or rows.num_rows != work.pending.num_rows
+            found.add(more)
+            left = pa.concat_tables([left, rows])
+        waiting = _stays(left, frontiers)
+        return found, work, left.filter(pc.invert(waiting)), left.filter(waiting)
 
     def _out(self, level: int, name: str, number: int) -> ResultColumns:
         """Return what takes results of a level of their own."""
