@@ -127,7 +127,8 @@ def event_times(paths: Sequence[str], first: int, last: int, taken: TakenEvents 
         for name, time in zip(encoded.dictionary.to_pylist(), greatest.tolist(), strict=True):
             newest[name] = max(time, newest.get(name, time))
         # It grows with the place.
-        received = max(filter(None, (received, pc.max(events.column("received")).as_py())), default=None)
+        latest = pc.max(events.column("received")).as_py()
+        received = max((time for time in (received, latest) if time is not None), default=None)
     return EventTimes(newest, received)
 
 
@@ -147,7 +148,7 @@ def _watermark(before: ChannelClocks, last: int, name: str, shown: int | None, b
         found = shown - lateness
     beat = max((time for time in (before.beaten[name], beaten) if time is not None), default=None)
     if beat is not None and name not in before.feeders:
-        found = max(beat + 1, found or beat + 1)
+        found = beat + 1 if found is None else max(beat + 1, found)
     return found
 
 
@@ -180,7 +181,8 @@ def next_watermarks(
         if known:
             shown[name] = max(known)
     watermarks = {name: _watermark(before, last, name, shown.get(name), beaten.get(name)) for name in before.channels}
-    moved_beats = {name: time for name, time in beaten.items() if time > (before.beaten.get(name) or EVER)}
+    beats = {name: time for name, time in before.beaten.items() if time is not None}
+    moved_beats = {name: time for name, time in beaten.items() if time > beats.get(name, EVER)}
     fed = {
         name: feeders
         for name, feeders in before.feeders.items()
