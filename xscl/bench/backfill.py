@@ -16,7 +16,7 @@ from xscl.bench.report import Row
 from xscl.bench.workload import RSS, Windows, count_queries, thesis_queries
 from xscl.catalog.queries import read_queries
 from xscl.catalog.records import QueryInfo
-from xscl.catalog.tables import BATCHES
+from xscl.catalog.tables import BATCHES, INTAKE_FILES
 from xscl.engine import Engine
 from xscl.store.results import stored_matches
 
@@ -123,10 +123,12 @@ def _digest(engine: Engine, queries: Sequence[tuple[str, str]], sizes: _Sizes) -
         for info in engine.home.catalog.ask(read_queries, name=name):
             for gid in info.groups:
                 by_group[gid].append(info)
+    # Registrations have places, too, and homes begin with as many as they have queries.
+    first = place_of(min(int(str(file["first"])) for file in engine.home.catalog.rows(INTAKE_FILES)))
     paths = [str(report["result_path"]) for report in engine.home.catalog.rows(BATCHES) if report["result_path"]]
     for path in paths:
         for match in stored_matches(engine.home.results([path]), by_group):
-            docids = tuple(place_of(docid) - 1 for docid in match.docids)
+            docids = tuple(place_of(docid) - first for docid in match.docids)
             if max(docids) < sizes.items - _COMPARED:
                 continue
             seeing = {info.name: info for gid in match.groups for info in by_group.get(gid, ())}
