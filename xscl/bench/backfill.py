@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import sqlalchemy as sa
+
 from xscl.base.docids import place_of
 from xscl.bench.bench import Bench, Case, Lab, Outcome, Result, Sizes, Variant, by_step, size
 from xscl.bench.documents import ItemFeed
@@ -124,7 +126,7 @@ def _digest(engine: Engine, queries: Sequence[tuple[str, str]], sizes: _Sizes) -
             for gid in info.groups:
                 by_group[gid].append(info)
     # Registrations have places, too, and homes begin with as many as they have queries.
-    first = place_of(min(int(str(file["first"])) for file in engine.home.catalog.rows(INTAKE_FILES)))
+    first = engine.home.catalog.ask(lambda connection: connection.scalar(sa.select(sa.func.min(INTAKE_FILES.c.first))))
     paths = [str(report["result_path"]) for report in engine.home.catalog.rows(BATCHES) if report["result_path"]]
     for path in paths:
         for match in stored_matches(engine.home.results([path]), by_group):
