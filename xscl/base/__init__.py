@@ -12,8 +12,8 @@
 * ``encodings``: The character encodings that documents, feeds and answers of strangers may name
 * ``errors``: Every error xscl raises, in one tree
 * ``failpoints``: Failpoints: named steps between writes, so that tests can end a process at any of them
-* ``local_copies``: Copies of a home's sealed files on this machine's disk, for homes on storage that is far away
 * ``home_folders``: The folders of a home, by which a folder is known for one
+* ``local_copies``: Copies of a home's sealed files on this machine's disk, for homes on storage that is far away
 * ``locks``: Locks on files: a lock goes with the process that holds it, however that ends, so none is ever left
   behind
 * ``mixed``: Comparisons of values of several kinds, as conjunctions of comparisons of texts

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from xscl.base.alike_rows import LoneRows
 from xscl.base.failpoints import step
+from xscl.base.local_copies import near_file
 from xscl.base.progress import told
 from xscl.base.safe_xml import work_time
 from xscl.batches.driver import Driver
@@ -357,7 +358,7 @@ class BatchWork:
         runs = [each.run for each in made if each.run is not None]
         for path in runs:
             self.written.append(("witness", path))
-            self._earlier.append(open_run(str(self.home.root / path)))
+            self._earlier.append(open_run(str(near_file(self.home.root / path))))
         return runs
 
     def _link(self, level: Level, found: Sequence[str]) -> None:
