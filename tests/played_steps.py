@@ -107,7 +107,7 @@ class Played:
         by_place = {place: (doc.channel, doc.id) for doc, place in self.place.items()}
         members = tuple(by_place[place] for place in rows.docs[at].tolist())
         nodes = tuple(answer_nodes(self.definition, self.layout, rows)[at].tolist())
-        values = tuple(step_values(self.definition, self.layout, rows, at).values())
+        values = tuple(step_values(self.definition, self.layout, rows, [at])[0].values())
         if self.definition.has_values:
             nodes = nodes[: self.layout.blocks[len(self.definition.members)]]
         return members, nodes, values, int(rows.ts[at]), int(rows.place[at])

@@ -74,20 +74,18 @@ class Stepped:
     def made(self) -> Iterator[Match | XsclError]:
         """Yield answers that are documents of their own, or why one is none."""
         order = np.lexsort((np.arange(len(self.rows)), self.rows.ts)).tolist()
-        documents = in_fresh_dictionary(step_documents, [(self.definition, self.layout, self.rows, at) for at in order])
+        asked = self.definition, self.layout, self.rows, order
+        documents, told = in_fresh_dictionary(step_documents, *asked), step_values(*asked)
         seen = set()
-        for at, document in zip(order, documents, strict=True):
+        for at, document, values in zip(order, documents, told, strict=True):
             if isinstance(document, XsclError):
                 yield document
                 continue
             id_ = digest_text(self.info.digest, repr(self.rows.docs[at].tolist()), document)
             if id_ not in seen:
                 seen.add(id_)
-                values = {} if self.definition.element is not None else self._values(at)
+                values = values if self.definition.element is None else {}
                 yield _match(self.info, id_, int(self.rows.ts[at]), values, document)
-
-    def _values(self, at: int) -> dict[str, str]:
-        return step_values(self.definition, self.layout, self.rows, at)
 
 
 def _rows(

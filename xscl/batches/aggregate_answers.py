@@ -10,8 +10,9 @@ each sees all of its matches, and else once for those that see the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from operator import itemgetter
 
 import numpy as np
@@ -249,11 +250,12 @@ def _chosen(definition: Definition, windows: _Windows, which: Int64s | None) -> 
         may, all_told = ~held | (not all_known), all_told and all_known
     if definition.top is not None and all_told:
         may &= may_be_first(definition, spans, windows.ends if which is None else windows.ends[which], may)
-    found = [
-        (at if which is None else int(which[at]), values)
-        for at in np.flatnonzero(may).tolist()
-        if (values := _values(definition, spans, at, all_told)) is not None
-    ]
+    places = np.flatnonzero(may)
+    values = _values(definition, spans, places)
+    if not all_told:
+        told = _satisfying(definition, spans, places, values)
+        places, values = places[told], [values[at] for at in told.tolist()]
+    found = list(zip((places if which is None else which[places]).tolist(), values, strict=True))
     return first_of(definition, windows.ends, found)
 
 
@@ -264,16 +266,22 @@ def _compared(definition: Definition, spans: Spans | LastOfParts) -> tuple[Bools
     return compared(definition.having, known, len(spans))
 
 
-def _values(definition: Definition, spans: Spans | LastOfParts, at: int, all_told: bool) -> GroupValues | None:
-    """Return the values of a span; None: it does not satisfy the conditions."""
-    group = spans.group(at)
-    values = spans.values(at, definition.aggregates, group)
-    if all_told:
-        return values
-    if not values.satisfies(definition.having):
-        return None
-    without = spans.without_last().values(at, definition.aggregates, group) if definition.crossing else None
-    return values if without is None or not without.satisfies(definition.having) else None
+def _values(definition: Definition, spans: Spans | LastOfParts, places: Int64s) -> list[GroupValues]:
+    """Return the values of the spans at some places."""
+    columns = [spans.aggregates(each).values(places) for each in definition.aggregates]
+    rows = zip(*columns, strict=True) if columns else repeat((), len(places))
+    return [GroupValues(spans.group(at), row) for at, row in zip(places.tolist(), rows, strict=True)]
+
+
+def _satisfying(
+    definition: Definition, spans: Spans | LastOfParts, places: Int64s, values: Sequence[GroupValues]
+) -> Int64s:
+    """Return which of some spans with these values satisfy all conditions, and did not before their last matches."""
+    told = np.array([at for at, each in enumerate(values) if each.satisfies(definition.having)], dtype=np.int64)
+    if not definition.crossing:
+        return told
+    before = _values(definition, spans.without_last(), places[told])
+    return told[[not each.satisfies(definition.having) for each in before]]
 
 
 def _once(

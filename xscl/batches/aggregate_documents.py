@@ -9,19 +9,17 @@ from xscl.batches.aggregate_answers import Answer
 from xscl.batches.aggregate_values import text_of
 from xscl.language.aggregates import Definition
 from xscl.language.selection import told_document
-from xscl.store.event_content import stored_document
+from xscl.store.event_content import stored_texts
 
 __all__ = ["answer_documents"]
 
 
 def answer_documents(made: Sequence[tuple[Definition, Answer]]) -> list[str | XsclError]:
     """Make the documents of some answers as they are stored, or say why one is none."""
-    found: list[str | XsclError] = []
+    told = []
     for definition, answer in made:
         named = definition.columns if definition.element is None else definition.holes
-        values = {name: text_of(answer.values.value(term)) for name, term in named}
-        try:
-            found.append(stored_document(told_document(definition.element, values)))
-        except XsclError as error:
-            found.append(error.with_traceback(None))
-    return found
+        told.append(
+            told_document(definition.element, {name: text_of(answer.values.value(term)) for name, term in named})
+        )
+    return stored_texts(told)

@@ -7,7 +7,7 @@ these intervals, in time that grows with the matches, however many of them a win
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xscl.batches.aggregate_groups import Runs
-from xscl.batches.aggregate_values import NOTHING, Aggregates, GroupValues, Numbers, Texts, whole_numbers
+from xscl.batches.aggregate_values import NOTHING, Aggregates, Numbers, Texts, whole_numbers
 from xscl.language.aggregates import Counted
 from xscl.templates.columns import Bools, Int64s
 
@@ -65,10 +65,6 @@ class LastOfParts:
         if counted not in self._aggregates:
             self._aggregates[counted] = self._covered.aggregates(counted).some(self._ends)
         return self._aggregates[counted]
-
-    def values(self, place: int, counted: Sequence[Counted], group: tuple[str, ...]) -> GroupValues:
-        """Return the values of a window."""
-        return GroupValues(group, tuple(self.aggregates(each).value(place) for each in counted))
 
     def group(self, place: int) -> tuple[str, ...]:
         """Return what the group of a window is grouped by."""

@@ -7,14 +7,14 @@ that grows with the matches and the spans, however long these are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from xscl.batches.aggregate_groups import Partial, Runs, Values
-from xscl.batches.aggregate_values import NOTHING, Aggregates, GroupValues, Numbers, Texts, whole_numbers
+from xscl.batches.aggregate_values import NOTHING, Aggregates, Numbers, Texts, whole_numbers
 from xscl.language.aggregates import Counted
 from xscl.language.terms import Term
 from xscl.templates.columns import Int64s
@@ -56,10 +56,6 @@ class Spans:
                 made = self._made(counted)
             self._aggregates[counted] = made
         return self._aggregates[counted]
-
-    def values(self, place: int, counted: Sequence[Counted], group: tuple[str, ...]) -> GroupValues:
-        """Return the values of a span."""
-        return GroupValues(group, tuple(self.aggregates(each).value(place) for each in counted))
 
     def group(self, place: int) -> tuple[str, ...]:
         """Return what the group of a span is grouped by."""

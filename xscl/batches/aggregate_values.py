@@ -234,11 +234,14 @@ class Numbers:
     there: Bools
     """Whether it has a value."""
 
-    def value(self, place: int) -> Value:
-        """Return one."""
-        if not self.there[place]:
-            return None
-        return Fraction(int(self.numerators[place]), int(self.denominators[place]))
+    def values(self, places: Int64s) -> list[Value]:
+        """Return those at some places."""
+        columns = (each[places].tolist() for each in (self.numerators, self.denominators, self.there))
+        # A denominator of 1 is left out, as Fraction would look for a common divisor.
+        return [
+            (Fraction(over) if under == 1 else Fraction(over, under)) if there else None
+            for over, under, there in zip(*columns, strict=True)
+        ]
 
     def some(self, which: Int64s) -> Numbers:
         """Return some of them."""
@@ -275,10 +278,10 @@ class Texts:
         """Return some of them."""
         return Texts(self.codes[which], self.column)
 
-    def value(self, place: int) -> Value:
-        """Return one."""
-        code = int(self.codes[place])
-        return None if code == NOTHING else self.column.texts[code]
+    def values(self, places: Int64s) -> list[Value]:
+        """Return those at some places."""
+        texts = self.column.texts
+        return [None if code == NOTHING else texts[code] for code in self.codes[places].tolist()]
 
 
 Aggregates = Numbers | Texts

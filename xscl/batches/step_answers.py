@@ -200,7 +200,7 @@ class Teller:
 
     def _documents(self, one: Decided, rows: Sequence[int]) -> Iterator[tuple[int, str | XsclError, int]]:
         """Yield rows with their documents, and when their events came."""
-        made = in_fresh_dictionary(step_documents, [(one.definition, one.layout, one.rows, at) for at in rows])
+        made = in_fresh_dictionary(step_documents, one.definition, one.layout, one.rows, rows)
         docs = one.rows.docs[np.array(rows, dtype=np.int64)]
         events = events_of(self.batch.home, np.unique(docs), ["docid", "received"], self.batch.made)
         known = dict(zip(*(column.to_pylist() for column in events.columns), strict=True))

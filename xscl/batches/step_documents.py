@@ -12,24 +12,25 @@ from xscl.batches.step_rows import Layout, Rows
 from xscl.batches.step_values import Pairs
 from xscl.language.selection import told_document
 from xscl.language.step_terms import StepsDefinition
-from xscl.store.event_content import stored_document
+from xscl.store.event_content import stored_texts
 
 __all__ = ["step_documents", "step_values"]
 
 
-def step_documents(made: Sequence[tuple[StepsDefinition, Layout, Rows, int]]) -> list[str | XsclError]:
-    """Make the documents of some answers as they are stored, or say why one is none."""
-    found: list[str | XsclError] = []
-    for definition, layout, rows, at in made:
-        try:
-            found.append(stored_document(told_document(definition.element, step_values(definition, layout, rows, at))))
-        except XsclError as error:
-            found.append(error.with_traceback(None))
-    return found
+def step_documents(
+    definition: StepsDefinition, layout: Layout, rows: Rows, places: Sequence[int]
+) -> list[str | XsclError]:
+    """Make the documents of the answers at some places as they are stored, or say why one is none."""
+    told = step_values(definition, layout, rows, places)
+    return stored_texts([told_document(definition.element, values) for values in told])
 
 
-def step_values(definition: StepsDefinition, layout: Layout, rows: Rows, at: int) -> dict[str, str]:
-    """Return the values that an answer tells, by name."""
-    pairs = Pairs(layout, rows, np.array([at]))
+def step_values(definition: StepsDefinition, layout: Layout, rows: Rows, places: Sequence[int]) -> list[dict[str, str]]:
+    """Return the values by name that the answers at some places tell."""
+    pairs = Pairs(layout, rows, np.array(places, dtype=np.int64))
     named = definition.columns if definition.element is None else definition.holes
-    return {name: text_of(pairs.values(value)[0]) for name, value in named}
+    found: list[dict[str, str]] = [{} for _ in places]
+    for name, asked in named:
+        for values, value in zip(found, pairs.values(asked), strict=True):
+            values[name] = text_of(value)
+    return found

@@ -14,7 +14,7 @@ import numpy as np
 
 from xscl.batches.step_rows import Rows, objects
 from xscl.batches.step_values import Given, Pairs
-from xscl.language.step_shapes import alike, filled, slots_of, with_greatest
+from xscl.language.step_shapes import filled, slots_of, with_greatest
 from xscl.language.step_terms import Filter, Fold, Next, Node, Skip, Without
 from xscl.language.terms import Comparison
 from xscl.templates.columns import Bools, Int64s
@@ -115,7 +115,7 @@ class Sharing:
 def sharing_of(root: Node, numbers: Sequence[Sequence[Fraction]]) -> tuple[Sharing, Node]:
     """Return how members with some numbers share the steps of a shape, and these with all numbers that are alike."""
     ranked = [_ranked(column) for column in zip(*numbers, strict=True)]
-    same = alike(numbers)
+    same = [each.numbers[0] if len(each.numbers) == 1 else None for each in ranked]
     mine = filled(root, same)
     dimension: dict[int, int] = {}
     windows: dict[int, Int64s] = {}
@@ -143,9 +143,13 @@ def sharing_of(root: Node, numbers: Sequence[Sequence[Fraction]]) -> tuple[Shari
 
 
 def _ranked(column: Sequence[Fraction]) -> Given:
-    values = sorted(set(column))
-    rank = {value: place for place, value in enumerate(values)}
-    return Given.of(objects(values), np.array([rank[value] for value in column], dtype=np.int64))
+    # Hashes of fractions take most of the time, so each number is looked up once.
+    first: dict[Fraction, int] = {}
+    seen = np.array([first.setdefault(value, len(first)) for value in column], dtype=np.int64)
+    values = sorted(first)
+    rank = np.empty(len(values), dtype=np.int64)
+    rank[[first[value] for value in values]] = np.arange(len(values))
+    return Given.of(objects(values), rank[seen])
 
 
 def _leftmost(node: Node) -> Iterator[Node]:

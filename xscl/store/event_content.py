@@ -10,7 +10,7 @@ from xscl.base.errors import DocumentLimitError, XsclError
 from xscl.base.safe_xml import parse_xml, serialize
 from xscl.base.xml_runs import canonical_documents
 
-__all__ = ["document_digest", "stored_document", "stored_documents"]
+__all__ = ["document_digest", "stored_document", "stored_documents", "stored_texts"]
 
 _DOCUMENT = blake2b(b"\0\0\0\0\0\0\0\3xml", digest_size=16)
 """State of ``digest_text("xml", …)`` before the document."""
@@ -36,6 +36,11 @@ def stored_documents(contents: Sequence[str | bytes], limits: Limits = DEFAULT_L
     """Return what ``stored_document`` does for each document, in UTF-8, or why it is refused."""
     found = canonical_documents(contents, limits)
     return [_alone(contents[n], limits) if text is None else text for n, text in enumerate(found)]
+
+
+def stored_texts(contents: Sequence[str]) -> list[str | XsclError]:
+    """Return what ``stored_document`` does for each document, or why it is refused."""
+    return [each.decode() if isinstance(each, bytes) else each for each in stored_documents(contents)]
 
 
 def _alone(xml: str | bytes, limits: Limits) -> bytes | XsclError:

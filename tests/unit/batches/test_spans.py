@@ -79,9 +79,9 @@ def test_aggregates_of_spans_are_those_of_each_alone(seed: int) -> None:
         counted = Counted(function, Term("variable", 1), distinct)
         expected = [alone(function, distinct, ordered[b:e]) for b, e in zip(low, high, strict=True)]
         found = spans.aggregates(counted)
-        assert [found.value(place) for place in range(len(low))] == expected, (function, distinct)
+        assert found.values(np.arange(len(low))) == expected, (function, distinct)
         for some in (spans.some(which), Spans(runs, spans.low, spans.high).some(which)):
-            assert [some.aggregates(counted).value(n) for n in range(9)] == [expected[at] for at in which]
+            assert some.aggregates(counted).values(np.arange(9)) == [expected[at] for at in which]
 
 
 def stretches(codes: list[int]) -> Iterator[tuple[int, int]]:
