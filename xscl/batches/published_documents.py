@@ -12,6 +12,7 @@ from xscl.base.values import digest_text
 from xscl.batches.match_documents import match_document, match_nodes
 from xscl.batches.published_rows import Publication, match_cells
 from xscl.batches.refusals import Rejection, refused_document
+from xscl.catalog.events import PublishedId
 from xscl.catalog.records import ChannelInfo, QueryInfo
 from xscl.ingest.rows import cells_digest
 from xscl.language.selection import Selection
@@ -122,18 +123,10 @@ class PublishedEvent:
             "start": self.output.start,
         }
 
-    def id_row(self) -> dict[str, object]:
-        """Return a row of ``EVENT_IDS``."""
-        return {
-            "channel": self.output.channel,
-            "id": self.output.id,
-            "base": self.output.id,
-            "feed": "",
-            "version": 1,
-            "docid": self.docid,
-            "item": self.docid,
-            "digest": self._digest,
-        }
+    def published_id(self, last: int) -> PublishedId:
+        """Return its id, published by a batch with this last place."""
+        channel, id_, docid = self.output.channel, self.output.id, self.docid
+        return PublishedId(channel, id_, id_, "", 1, docid, docid, self._digest, last)
 
     @property
     def _digest(self) -> str:

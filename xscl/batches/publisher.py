@@ -32,7 +32,7 @@ from xscl.batches.refusals import Rejection
 from xscl.batches.taking_back import Retraction
 from xscl.catalog.channels import put_channel
 from xscl.catalog.counters import free_serial
-from xscl.catalog.events import add_event_files, add_published_ids
+from xscl.catalog.events import PublishedId, add_event_files, add_published_ids
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.late import add_late, return_number
 from xscl.catalog.records import ChannelInfo, QueryInfo
@@ -98,7 +98,7 @@ class Publisher:
         """Whether those of earlier batches are still to be read, if need be."""
         self._tables: list[pa.Table] = []
         self._files: list[dict[str, object]] = []
-        self._ids: list[dict[str, object]] = []
+        self._ids: list[PublishedId] = []
         self._made = 0
         """Documents that were made of many matches, which no query publishes."""
         self._late: list[dict[str, object]] = []
@@ -210,7 +210,7 @@ class Publisher:
         self._tables.append(table)
         first, last = events[0].docid, events[-1].docid
         self._files.append({"path": f"events/{path.name}", "first": first, "last": last, "rows": len(events)})
-        self._ids += [{**event.id_row(), "published": self._span.last} for event in events]
+        self._ids += [event.published_id(self._span.last) for event in events]
         return path, first, last
 
     def discard(self) -> None:
@@ -224,7 +224,7 @@ class Publisher:
         Raises:
             EngineError: an id was taken in since the level was published.
         """
-        for channel in sorted({str(row["channel"]) for row in self._ids}):
+        for channel in sorted({row.channel for row in self._ids}):
             there = connection.execute(sa.select(CHANNELS.c.name).where(CHANNELS.c.name == channel)).first()
             if there is None:
                 put_channel(connection, ChannelInfo.new(channel))

@@ -20,6 +20,7 @@ __all__ = [
     "EventId",
     "FeedDigest",
     "IdRow",
+    "PublishedId",
     "add_event_files",
     "add_event_ids",
     "add_row_ranges",
@@ -123,6 +124,20 @@ class EventId(NamedTuple):
     membership: int
 
 
+class PublishedId(NamedTuple):
+    """A row of ``event_ids`` that a batch published."""
+
+    channel: str
+    id: str
+    base: str
+    feed: str
+    version: int
+    docid: int
+    item: int
+    digest: str
+    published: int
+
+
 class FeedDigest(NamedTuple):
     """An item of a feed: its id without feed and version, its digest, and the number of its streams."""
 
@@ -138,17 +153,21 @@ and again."""
 
 def add_event_ids(connection: Connection, rows: Sequence[IdRow]) -> None:
     """Add ids of events."""
+    _add_ids(connection, EventId._fields, rows)
+
+
+def add_published_ids(connection: Connection, rows: Sequence[PublishedId]) -> None:
+    """Add ids of published documents."""
+    _add_ids(connection, PublishedId._fields, rows)
+
+
+def _add_ids(connection: Connection, fields: tuple[str, ...], rows: Sequence[tuple[Any, ...]]) -> None:
     if rows:
         # In their order neighbours meet the same pages of an index.  Most rows are of one channel.
         ordered = sorted(sorted(rows, key=itemgetter(1)), key=itemgetter(0))
-        statement, _ = insertion(connection.dialect, EVENT_IDS.insert(), EventId._fields)
+        statement, columns = insertion(connection.dialect, EVENT_IDS.insert(), fields)
+        assert tuple(columns) == fields
         connection.exec_driver_sql(statement, ordered)
-
-
-def add_published_ids(connection: Connection, rows: Sequence[Row]) -> None:
-    """Add ids of published documents."""
-    if rows:
-        connection.execute(EVENT_IDS.insert(), rows)
 
 
 def find_event_ids(connection: Connection, channel: str, ids: Collection[str]) -> list[EventId]:

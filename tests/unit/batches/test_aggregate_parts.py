@@ -76,7 +76,10 @@ def test_windows_are_those_of_lists() -> None:
                 kept = [n for n in kept if n != end or not without]
                 values = [rows[n][1][2] for n in kept]
                 for counted in FUNCTIONS:
-                    assert windows.aggregates(counted).values(np.array([place])) == [value_of(counted, values)], (counted, values)
+                    assert windows.aggregates(counted).values(np.array([place])) == [value_of(counted, values)], (
+                        counted,
+                        values,
+                    )
                 if not without:
                     received = rows_table.column("received").to_pylist()
                     assert windows.latest(place) == max(received[n] for n in kept)
