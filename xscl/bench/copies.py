@@ -31,7 +31,8 @@ PATTERNS: Mapping[str, str] = MappingProxyType(
     }
 )
 """Patterns by their kinds."""
-_BATCHES = 4
+_BATCHES = 5
+"""Batches of a run; the first one reads what was registered, and does not count."""
 _ROUNDS = 3
 """Homes with one query, and as many with copies, in turns; the cheapest of each counts."""
 
@@ -62,7 +63,7 @@ def measure_copies(case: Copies) -> tuple[Row, bool]:
 
 
 def _run(case: Copies, count: int) -> tuple[float, int, tuple[str, ...]]:
-    """Return processor seconds of all batches, the number of m-ops, and the answers of the first copy."""
+    """Return processor seconds of all batches but the first, the number of m-ops, and the answers of the first copy."""
     chosen = random.Random(case.seed)
     each = case.rows // _BATCHES
     seconds = 0.0
@@ -85,6 +86,6 @@ def _run(case: Copies, count: int) -> tuple[float, int, tuple[str, ...]]:
             engine.ingest(table, channel="stock", ts="t", id="id")
             begin = time.process_time()
             engine.run_once()
-            seconds += time.process_time() - begin
+            seconds += time.process_time() - begin if first else 0.0
         answers = tuple(sorted(match.document or "" for match in engine.matches("q0")))
     return seconds, mops, answers
