@@ -176,7 +176,7 @@ def _iteration(feeds: Feeds, queries: _Queries, tell: _Told) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Sizes(Sizes):
-    queries: tuple[int, ...] = size((1_000, 10_000), (100, 500))
+    queries: tuple[int, ...] = size((1_000, 10_000, 40_000), (100, 500))
     items: int = size(26_623, 1_500)
 
 
