@@ -18,12 +18,18 @@ def use_kept_classes() -> None:
 
     Tests make none and change none: they leave nothing in the user's cache.
     """
+    options = kept_classes()
+    if options and "SharedArchiveFile" not in os.environ.get(_OPTIONS, ""):
+        os.environ[_OPTIONS] = " ".join([os.environ.get(_OPTIONS, ""), *options])
+
+
+def kept_classes() -> list[str]:
+    """Return the options with which a Java of Spark reads the user's archive of classes, if there is one."""
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv(SWITCH, raising=False)
         try:
             archive = find_archive(java_version()[1])
         except EngineError:
-            return
+            return []
     made = archive.path() if archive is not None else None
-    if made is not None and "SharedArchiveFile" not in os.environ.get(_OPTIONS, ""):
-        os.environ[_OPTIONS] = " ".join([os.environ.get(_OPTIONS, ""), *reading_options(made)])
+    return [] if made is None else list(reading_options(made))

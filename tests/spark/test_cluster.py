@@ -1,7 +1,8 @@
 """A cluster for real: a master and two workers as processes of their own, each with a folder and a Python of its own.
 
-A session on them serves Spark Connect, so that the commands of this module are what people type, with ``--remote``.
-One node lacks xscl and does not see the home.  Then xscl is sent along, and the node sees the home.
+One node lacks xscl and does not see the home.  Then xscl is sent along, and the node sees the home.  ``make test`` asks
+and joins so in one session of a process that runs on; ``make test-all`` also with a process for each command, on a
+session that serves Spark Connect.
 """
 
 from __future__ import annotations
@@ -15,24 +16,35 @@ import sysconfig
 import time
 import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
 import pytest
+from quick_java import kept_classes, use_kept_classes
 
 import xscl
 from xscl.base.local_copies import FOLDER
 
-pytestmark = [pytest.mark.spark, pytest.mark.thorough]
+pytestmark = pytest.mark.spark
 
 PACKAGE = Path(xscl.__file__).parent
 SPARK_HOME = Path(pyspark.__file__).parent
-_HIDES = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"')
-"""Command that runs another one where a folder is empty."""
+_APART = ("unshare", "--mount")
+"""Command that runs another one with mounts of its own."""
 _THRIFTY = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options of Javas that have few cores together."""
+_COUNT = "SELECT qid, count(*) AS n FROM matches GROUP BY qid"
+_CONF = {
+    "spark.pyspark.python": "node-python",
+    "spark.executor.memory": "512m",
+    "spark.task.maxFailures": "1",
+    # Few rows are sooner walked than code for them is compiled.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 _SESSION = """
 import sys
 from xscl.spark.session import start_session
@@ -41,6 +53,26 @@ session = start_session(SessionOptions(sys.argv[1], conf=parse_conf(sys.argv[2:]
 print("up", flush=True)
 sys.stdin.read()
 """
+_COMMANDS = """
+import io, json, sys
+from pyspark import SparkContext
+from xscl.cli.app import main
+told = sys.stdout
+for line in sys.stdin:
+    first, *words = json.loads(line)
+    if first == "send":
+        SparkContext._active_spark_context.addPyFile(*words)
+        continue
+    sys.argv, sys.stdout = ["xscl", first, *words], io.TextIOWrapper(io.BytesIO(), write_through=True)
+    try:
+        main()
+        code = 0
+    except SystemExit as stopped:
+        code = stopped.code or 0
+    said = sys.stdout.buffer.getvalue().decode()
+    print(json.dumps([code, said]), file=told, flush=True)
+"""
+"""A process that runs commands which it is told, one after the other, with the same session."""
 
 
 def fill(home: Path) -> None:
@@ -70,7 +102,8 @@ def free_port() -> int:
 def can_hide(folder: Path) -> bool:
     """Whether this user may have a process see another file system."""
     try:
-        return subprocess.run([*_HIDES, folder, "true"], capture_output=True, check=False).returncode == 0
+        hides = [*_APART, "mount", "-t", "tmpfs", "none", str(folder)]
+        return subprocess.run(hides, capture_output=True, check=False).returncode == 0
     except OSError:
         return False
 
@@ -109,93 +142,151 @@ class Node:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A running cluster with a good node and a poor one."""
+    """A running cluster with a good node and a poor one, which does not see homes that are hidden from it."""
 
+    root: Path
     url: str
-    remote: str
-    home: Path
+    environment: Mapping[str, str]
+    conf: Mapping[str, str]
     good: Node
     poor: Node
     poor_worker: int
 
-    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "xscl", *words, "--home", str(self.home)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    def hidden_home(self, name: str) -> Path:
+        """Make a home that the poor node does not see."""
+        home = self.root / name
+        home.mkdir()
+        self._on_poor("mount", "-t", "tmpfs", "none", str(home))
+        fill(home)
+        return home
 
-    def nodes(self) -> dict[str, list[str]]:
-        """What doctor finds of each node."""
-        done = self.command("doctor", "--remote", self.remote, "--json")
+    def show(self, home: Path) -> None:
+        """Have the poor node see a home."""
+        self._on_poor("umount", str(home))
+
+    def _on_poor(self, *command: str) -> None:
+        subprocess.run(["nsenter", "--mount", "--target", str(self.poor_worker), *command], check=True)
+
+    def found(self, rows: str) -> dict[str, list[str]]:
+        """Give, by node, what doctor has found."""
         found: dict[str, list[str]] = {}
-        for row in json.loads(done.stdout):
+        for row in json.loads(rows):
             for node in (self.good, self.poor):
                 if row["check"].startswith("node") and str(node.root) in row["check"]:
                     assert row["advice"] or row["state"] == "ok"
                     found.setdefault(node.root.name, []).append(row["found"] if row["state"] == "FAILS" else "ok")
-        assert done.returncode == any(each != ["ok"] for each in found.values())
         return found
 
-    def zipped(self) -> Path:
-        """The package as executors are sent it."""
-        target = self.good.root / "xscl.zip"
-        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as package:
-            for folder, _, names in os.walk(PACKAGE, followlinks=True):
-                for path in (Path(folder, name) for name in names if name.endswith(".py")):
-                    package.write(path, path.relative_to(PACKAGE.parent))
-        return target
+    def check_found(self, rows: str, home: Path) -> None:
+        """Assert that doctor names what the poor node lacks, and nothing else."""
+        found = self.found(rows)
+        assert found["good"] == ["ok"]
+        lacks, unseen = found["poor"]
+        assert "[XSCL_WORKER]" in lacks and "lacks xscl" in lacks and str(self.poor.root) in lacks
+        assert "[XSCL_FILE_NOT_SHARED]" in unseen and str(home) in unseen
 
-    def show_home(self) -> None:
-        """Have the poor node see the home."""
-        enter = ["nsenter", "--mount", "--target", str(self.poor_worker), "umount", str(self.home)]
-        subprocess.run(enter, check=True)
+    def copied(self) -> set[str]:
+        """Give the names of the run files that nodes have copied."""
+        return {path.name for node in (self.good, self.poor) for path in node.root.glob("copies/*/*.run")}
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package as executors are sent it."""
+    target = tmp_path_factory.mktemp("package") / "xscl.zip"
+    with zipfile.ZipFile(target, "w") as package:
+        for folder, _, names in os.walk(PACKAGE, followlinks=True):
+            for path in (Path(folder, name) for name in names if name.endswith(".py")):
+                package.write(path, path.relative_to(PACKAGE.parent))
+    return target
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     root = tmp_path_factory.mktemp("cluster")
-    home = root / "home"
-    home.mkdir()
-    if not can_hide(home):
+    if not can_hide(root):
         pytest.skip("this user may not hide a folder from a process (unshare --mount)")
+    use_kept_classes()
+    java = " ".join([_THRIFTY, *kept_classes()])
     good, poor = Node.made(root / "good"), Node.made(root / "poor")
     good.install()
-    port, connect_port = free_port(), free_port()
-    url, remote = f"spark://127.0.0.1:{port}", f"sc://127.0.0.1:{connect_port}"
+    port = free_port()
+    url = f"spark://127.0.0.1:{port}"
     environment = {**os.environ, "SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": "127.0.0.1"}
     environment.pop("PYTHONPATH", None)
-    # Five Javas share few cores.
-    environment |= {"SPARK_DAEMON_JAVA_OPTS": _THRIFTY, "SPARK_DAEMON_MEMORY": "256m"}
+    environment |= {"SPARK_DAEMON_JAVA_OPTS": java, "SPARK_DAEMON_MEMORY": "256m"}
     spark_class = [str(SPARK_HOME / "bin" / "spark-class")]
     with ExitStack() as stack:
         master = "org.apache.spark.deploy.master.Master --host 127.0.0.1 --webui-port 0 --port"
         command = [*spark_class, *master.split(), str(port)]
         stack.enter_context(running(command, root / "master.log", env=environment))
         pids = []
-        for node, hides in ((good, ()), (poor, (*_HIDES, str(home)))):
+        for node, apart in ((good, ()), (poor, _APART)):
             worker = (
                 "org.apache.spark.deploy.worker.Worker --host 127.0.0.1 --webui-port 0 --cores 1 --memory 1g --work-dir"
             )
             path = f"{node.root / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
-            command = [*hides, *spark_class, *worker.split(), str(node.root / "work"), url]
+            command = [*apart, *spark_class, *worker.split(), str(node.root / "work"), url]
             log = root / f"{node.root.name}.log"
             own = {"PATH": path, FOLDER: str(node.root / "copies")}
             options = {"env": {**environment, **own}, "cwd": node.root}
             pids.append(stack.enter_context(running(command, log, **options)).pid)
-        conf = {
-            "spark.pyspark.python": "node-python",
-            "spark.executor.memory": "512m",
-            "spark.executor.extraJavaOptions": _THRIFTY,
-            "spark.task.maxFailures": "1",
-            "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
-            "spark.connect.grpc.binding.address": "127.0.0.1",
-            "spark.connect.grpc.binding.port": str(connect_port),
-        }
         wait_for(port)
-        command = [sys.executable, "-c", _SESSION, url, *(f"{key}={value}" for key, value in conf.items())]
-        session = running(command, root / "session.log", env=environment, stdin=subprocess.PIPE)
-        stack.enter_context(session)
-        fill(home)
-        wait_for(connect_port)
-        yield Cluster(url, remote, home, good, poor, pids[1])
+        conf = _CONF | {"spark.executor.extraJavaOptions": java}
+        yield Cluster(root, url, environment, conf, good, poor, pids[1])
+
+
+@dataclass(frozen=True)
+class Commands:
+    """A process that runs commands on a cluster, in one session."""
+
+    process: subprocess.Popen[str]
+    cluster: Cluster
+    home: Path
+
+    def __call__(self, *words: str) -> tuple[int, str]:
+        """Run a command; return its exit code and what it has printed."""
+        options = [option for pair in self.cluster.conf.items() for option in ("--conf", "=".join(pair))]
+        self._tell(*words, "--home", str(self.home), "--master", self.cluster.url, *options)
+        assert self.process.stdout is not None
+        code, printed = json.loads(self.process.stdout.readline())
+        return code, printed
+
+    def send(self, package: Path) -> None:
+        """Send executors a package."""
+        self._tell("send", str(package))
+
+    def _tell(self, *words: str) -> None:
+        assert self.process.stdin is not None
+        print(json.dumps(words), file=self.process.stdin, flush=True)
+
+
+@contextmanager
+def commands(cluster: Cluster, home: Path) -> Iterator[Commands]:
+    """Start a process for commands; it ends with its input."""
+    command, pipe = [sys.executable, "-c", _COMMANDS], subprocess.PIPE
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    with (
+        (cluster.root / "commands.log").open("wb") as log,
+        subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=log, text=True, env=environment) as process,
+    ):
+        yield Commands(process, cluster, home)
+
+
+@contextmanager
+def connect_server(cluster: Cluster) -> Iterator[str]:
+    """Serve Spark Connect from a session on the cluster, and give its address."""
+    port = free_port()
+    conf = {
+        **cluster.conf,
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+    }
+    command = [sys.executable, "-c", _SESSION, cluster.url, *(f"{key}={value}" for key, value in conf.items())]
+    with running(command, cluster.root / "session.log", env=dict(cluster.environment), stdin=subprocess.PIPE):
+        wait_for(port)
+        yield f"sc://127.0.0.1:{port}"
 
 
 def wait_for(port: int) -> None:
@@ -211,30 +302,54 @@ def wait_for(port: int) -> None:
     raise AssertionError(f"nobody listens at {port}")
 
 
-def run(cluster: Cluster, *words: str) -> str:
-    return cluster.command("run", "--once", "--remote", cluster.remote, "--where", "spark", *words).stderr
+def test_nodes_join_once_they_have_what_they_lacked(cluster: Cluster, package: Path) -> None:
+    home = cluster.hidden_home("home")
+    with commands(cluster, home) as command:
+        code, printed = command("doctor", "--json")
+        assert code == 1
+        cluster.check_found(printed, home)
+
+        command.send(package)
+        cluster.show(home)
+        for more in (False, True):
+            if more:
+                add_more(home)
+            assert command("run", "--once", "--where", "spark")[0] == 0
+    told = (cluster.root / "commands.log").read_text()
+    assert "600 stored matches, joined in Spark" in told
+    assert "60 events, 60 witnesses, 60 candidate pairs, 60 stored matches, joined in Spark" in told
+    copied = cluster.copied()
+    assert copied and copied <= {path.name for path in home.rglob("*.run")}
 
 
-def test_what_nodes_lack_is_named_until_they_have_it(cluster: Cluster) -> None:
-    found = cluster.nodes()
-    assert found["good"] == ["ok"]
-    lacks, unseen = found["poor"]
-    assert "[XSCL_WORKER]" in lacks and "lacks xscl" in lacks and str(cluster.poor.root) in lacks
-    assert "[XSCL_FILE_NOT_SHARED]" in unseen and str(cluster.home) in unseen
+@pytest.mark.thorough
+def test_what_nodes_lack_is_named_until_they_have_it(cluster: Cluster, package: Path) -> None:
+    home = cluster.hidden_home("remote")
+    with connect_server(cluster) as remote:
 
-    sent = ("--conf", f"spark.submit.pyFiles={cluster.zipped()}")
-    told = run(cluster, *sent)
-    assert "[XSCL_FILE_NOT_SHARED]" in told and "repair" not in told
+        def command(*words: str) -> subprocess.CompletedProcess[str]:
+            line = [sys.executable, "-m", "xscl", *words, "--home", str(home), "--remote", remote]
+            return subprocess.run(line, capture_output=True, text=True, check=False, timeout=300)
 
-    cluster.show_home()
-    told = run(cluster)
-    assert "[XSCL_WORKER]" in told and "No module named 'xscl'" in told
-    assert "600 stored matches" in run(cluster, *sent)
-    statement = "SELECT qid, count(*) AS n FROM matches GROUP BY qid"
-    done = cluster.command("sql", statement, "--json", "--remote", cluster.remote)
-    assert json.loads(done.stdout) == [{"qid": "Q", "n": 600}]
+        def run(*words: str) -> str:
+            return command("run", "--once", "--where", "spark", *words).stderr
 
-    add_more(cluster.home)
-    assert "60 events, 60 witnesses, 60 candidate pairs, 60 stored matches, joined in Spark" in run(cluster, *sent)
-    copied = {path.name for node in (cluster.good, cluster.poor) for path in node.root.glob("copies/*/*.run")}
-    assert copied and copied <= {path.name for path in cluster.home.rglob("*.run")}
+        looked = command("doctor", "--json")
+        assert looked.returncode == 1
+        cluster.check_found(looked.stdout, home)
+
+        sent = ("--conf", f"spark.submit.pyFiles={package}")
+        told = run(*sent)
+        assert "[XSCL_FILE_NOT_SHARED]" in told and "repair" not in told
+
+        cluster.show(home)
+        told = run()
+        assert "[XSCL_WORKER]" in told and "No module named 'xscl'" in told
+        assert "600 stored matches" in run(*sent)
+        (row,) = json.loads(command("sql", _COUNT, "--json").stdout)
+        assert row == {"qid": "Q", "n": 600}
+
+        add_more(home)
+        assert "60 events, 60 witnesses, 60 candidate pairs, 60 stored matches, joined in Spark" in run(*sent)
+    copied = cluster.copied()
+    assert copied and copied & {path.name for path in home.rglob("*.run")}
