@@ -7,13 +7,15 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import repeat
+from operator import attrgetter
+from typing import NamedTuple, cast
 
 from xscl.base.document_limits import DEFAULT_LIMITS, Limits
 from xscl.base.errors import DocumentError, DocumentLimitError, XsclError
 from xscl.base.pickled import by_fields
 from xscl.base.safe_xml import parse_stored
-from xscl.base.types import MAX_NAME, Event, format_time, is_name, to_micros
+from xscl.base.types import FIRST_TIME, LAST_TIME, MAX_NAME, Event, format_time, is_name, to_micros
 from xscl.base.values import digest_text
 from xscl.catalog.home_channels import whose_rows
 from xscl.catalog.memberships import resolve_stream
@@ -40,6 +42,8 @@ __all__ = [
 _NAMELESS = re.compile(r"-:.*|item [0-9]+", re.DOTALL)
 """Sources without a name that would tell one input from the next: lines of standard input, items of an iterable."""
 
+_CHECKED = attrgetter("channel", "id", "ts", "row", "start", "digest")
+_FIRST_SECOND, _LAST_SECOND = -(-FIRST_TIME // 1_000_000), LAST_TIME // 1_000_000
 _LONG_ROW = 40_000
 """Characters; documents of longer rows are parsed when they are taken in, because parsers bound names and texts."""
 
@@ -101,8 +105,37 @@ _is_name = lru_cache(maxsize=1_024)(is_name)
 
 def check_events(events: Sequence[Event], limits: Limits = DEFAULT_LIMITS) -> list[CheckedEvent | Rejected]:
     """Everything that can be said of events by themselves; ``limits`` are of a document."""
-    documents = iter(stored_documents([event.xml for event in events if event.xml is not None], limits))
+    contents = stored_documents([event.xml for event in events if event.xml is not None], limits)
+    if (plain := _all_plain(events, contents)) is not None:
+        return plain
+    documents = iter(contents)
     return [checked_event(event, None if event.xml is None else next(documents)) for event in events]
+
+
+def _all_plain(events: Sequence[Event], contents: Sequence[bytes | XsclError]) -> list[CheckedEvent | Rejected] | None:
+    """Check events of which all are sound documents with ids in ASCII and whole seconds; None: look at each alone."""
+    if len(events) != len(contents) or set(map(type, contents)) != {bytes}:
+        return None
+    names, ids, seconds, rows, starts, given = zip(*map(_CHECKED, events), strict=True)
+    if set(map(type, names)) != {str} or set(map(type, ids)) != {str} or set(map(type, seconds)) != {int}:
+        return None
+    together = "".join(ids)
+    sound = all(ids) and together.isascii() and "\0" not in together
+    in_time = min(seconds) >= _FIRST_SECOND and max(seconds) <= _LAST_SECOND
+    if not (sound and in_time and rows.count(None) == starts.count(None) == len(events)):
+        return None
+    try:
+        for name in set(names):
+            check_channel_name(name)
+    except DocumentError:
+        return None
+    documents = cast("Sequence[bytes]", contents)
+    digests = [
+        document_digest(content) if digest is None else digest for content, digest in zip(documents, given, strict=True)
+    ]
+    times = [second * 1_000_000 for second in seconds]
+    columns = (events, ids, times, documents, digests, repeat(None), repeat(False), starts)
+    return [*map(CheckedEvent._make, zip(*columns, strict=False))]
 
 
 def checked_event(event: Event, content: bytes | KeptDocument | XsclError | None) -> CheckedEvent | Rejected:

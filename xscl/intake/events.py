@@ -30,8 +30,10 @@ def take_events(chunk: Chunk, checked: Sequence[CheckedEvent | Rejected]) -> lis
     sound = [item for item in checked if isinstance(item, CheckedEvent)]
     place, received = chunk.places(len(sound))
     chunk.known.learn(sound, chunk.channels)
-    outcomes: list[Outcome] = []
     plain = PlainEvents(chunk)
+    if len(sound) == len(checked) and plain.take_run(sound, place, received):
+        return ["taken"] * len(sound)
+    outcomes: list[Outcome] = []
     for item in checked:
         if isinstance(item, Rejected):
             chunk.rejected.append(item)

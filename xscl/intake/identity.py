@@ -6,7 +6,7 @@ the guid as its id, the others get their feed or stream behind it.  Equal events
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -105,6 +105,10 @@ class IdsOfChannel:
     def has(self, id_: str) -> bool:
         """Whether an id stands for any event, with feed and version or without."""
         return id_ in self._new or id_ in self.taken or id_ in self.versions
+
+    def has_any(self, ids: Set[str]) -> bool:
+        """Whether one of some ids stands for an event, with feed and version or without."""
+        return not all(known.isdisjoint(ids) for known in (self._new.keys(), self.taken, self.versions.keys()))
 
     def add(self, base: str, known: KnownEvent) -> None:
         """Note an event; ``base`` is its id without feed and version."""

@@ -180,6 +180,9 @@ def _columns_checked(records: Iterator[Record]) -> Iterator[Record]:
 
 def _item_records(items: Iterable[object]) -> Iterator[Record]:
     for number, item in enumerate(items, start=1):
+        if type(item) is Event:  # in most cases
+            yield item
+            continue
         match item:
             case (
                 Event()

@@ -7,8 +7,9 @@ are taken is one Parquet file, which the catalogue names in the same transaction
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby, islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import cast
 
 from sqlalchemy.engine import Connection
 
@@ -78,6 +79,7 @@ class Intake:
             # What is made of a chunk refers to itself nowhere.
             with named_file_faults(self.home.root), collecting_later():
                 self._take(chunk, report)
+                chunk.clear()  # the collector would look at all records once more
         return report
 
     def _take(self, chunk: list[Record], report: IntakeReport) -> None:
@@ -146,20 +148,29 @@ class Intake:
                 self.act(removal, report)
 
     def _take_chunk(self, records: list[Record], report: IntakeReport) -> None:
-        positions = [record for record in records if isinstance(record, Position)]
-        records = [record for record in records if not isinstance(record, Position)]
-        plain: list[Record] = [record for record in records if not isinstance(record, FeedDocument)]
+        kinds = set(map(type, records))
+        positions: list[Position] = []
+        if Position in kinds:
+            positions = [record for record in records if isinstance(record, Position)]
+            records = [record for record in records if not isinstance(record, Position)]
+        runs = [(False, records)] if records else []
+        if FeedDocument in kinds:
+            grouped = groupby(records, lambda record: isinstance(record, FeedDocument))
+            runs = [(is_feed, list(run)) for is_feed, run in grouped]
         # What takes time is done before the transaction.
-        checked = iter(in_fresh_dictionary(_check_all, plain, self.terms.limits) if plain else [])
+        plain = [record for is_feed, run in runs if not is_feed for record in run]
+        checked = in_fresh_dictionary(_check_all, plain, self.terms.limits) if plain else []
         with open_chunk(self.terms, report) as chunk:
             states = FeedStates(chunk.connection, chunk.now)
-            for is_feed, run in groupby(records, lambda record: isinstance(record, FeedDocument)):
+            begin = 0
+            for is_feed, run in runs:
                 if is_feed:
                     for document in run:
                         assert isinstance(document, FeedDocument)
                         take_feed(chunk, states, document)
                 else:
-                    take_events(chunk, list(islice(checked, len(list(run)))))
+                    take_events(chunk, checked[begin : begin + len(run)])
+                    begin += len(run)
             states.write()
             put_positions(chunk.connection, positions, chunk.now)
 
@@ -173,7 +184,9 @@ def _without_notes(records: Iterable[Record], report: IntakeReport) -> Iterator[
             yield record
 
 
-def _check_all(records: list[Record], limits: Limits) -> list[CheckedEvent | Rejected]:
+def _check_all(records: Sequence[Record], limits: Limits) -> list[CheckedEvent | Rejected]:
+    if set(map(type, records)) == {Event}:
+        return check_events(cast("Sequence[Event]", records), limits)
     checked = iter(check_events([record for record in records if isinstance(record, Event)], limits))
     return [next(checked) if isinstance(record, Event) else _as_rejected(record) for record in records]
 

@@ -64,6 +64,24 @@ class PlainEvents:
         self._chunk.report.duplicates += 1
         return "duplicate"
 
+    def take_run(self, items: Sequence[CheckedEvent], place: int, received: int) -> bool:
+        """Take new events of one channel that is of no feed, where all are such; ``place`` and ``received`` are of the
+        first.  Any other run is left as it is.
+        """
+        names = {item.event.channel for item in items}
+        channel = self._turn_to(names.pop()) if len(names) == 1 else None
+        if (
+            channel is None
+            or channel.feed
+            or any(item.content is None or item.event.feed is not None for item in items)
+        ):
+            return False
+        ids = {item.id for item in items}
+        if len(ids) < len(items) or self._ids.has_any(ids):
+            return False
+        _write(self._chunk, items, range(place, place + len(items)), range(received, received + len(items)))
+        return True
+
     def _turn_to(self, name: str) -> ChannelInfo | None:
         """Go on with a channel; return it if its events may be plain."""
         channel = self._chunk.channels.get(name)
@@ -77,46 +95,34 @@ class PlainEvents:
     def write(self) -> None:
         """Make rows of the events that wait."""
         if self._items:
-            self._write(self._chunk, self._items)
+            _write(self._chunk, self._items, self._places, self._receipts)
             self._items, self._places, self._receipts = [], [], []
         # What comes between may change a channel.
         self._channel = None
         self._waiting = {}
 
-    def _write(self, chunk: Chunk, items: Sequence[CheckedEvent]) -> None:
-        places, receipts = self._places, self._receipts
-        times = list(map(_event_time, items, receipts))
-        names = [item.event.channel for item in items]
-        ids = [item.id for item in items]
-        feeds = [item.event.feed or "" for item in items]
-        late_by, behind = _judged(chunk, names, times, feeds)
-        chunk.rows += zip(
-            places,
-            names,
-            ids,
-            repeat(1),
-            places,
-            times,
-            receipts,
-            [clock is not None for clock in late_by],
-            behind,
-            [item.ts for item in items],
-            [item.event.time_source or ("received" if item.ts is None else "given") for item in items],
-            [item.content for item in items],
-            repeat(None),
-            repeat(0),
-            [item.start for item in items],
-            strict=False,
-        )
-        digests = [item.digest for item in items]
-        what = (names, ids, ids, feeds, repeat(1), places, places)
-        rows: list[IdRow] = list(zip(*what, digests, times, receipts, repeat(0), strict=False))
-        chunk.ids += rows
-        chunk.known.add_new(rows)
-        chunk.report.taken += len(items)
-        for name, id_, place, ts, received, clock in zip(names, ids, places, times, receipts, late_by, strict=True):
-            if clock is not None:
-                chunk.note_late(name, id_, place, ts, received, clock)
+
+def _write(chunk: Chunk, items: Sequence[CheckedEvent], places: Sequence[int], receipts: Sequence[int]) -> None:
+    """Make rows of plain events."""
+    events, ids, given, contents, digests, _, _, starts = zip(*items, strict=True)
+    times = list(map(_event_time, items, receipts))
+    names = [event.channel for event in events]
+    feeds = [event.feed or "" for event in events]
+    sources = [
+        event.time_source or ("received" if ts is None else "given") for event, ts in zip(events, given, strict=True)
+    ]
+    late_by, behind = _judged(chunk, names, times, feeds)
+    is_late = [clock is not None for clock in late_by]
+    who = (places, names, ids, repeat(1), places, times, receipts)
+    chunk.rows += zip(*who, is_late, behind, given, sources, contents, repeat(None), repeat(0), starts, strict=False)
+    what = (names, ids, ids, feeds, repeat(1), places, places)
+    rows: list[IdRow] = list(zip(*what, digests, times, receipts, repeat(0), strict=False))
+    chunk.ids += rows
+    chunk.known.add_new(rows)
+    chunk.report.taken += len(items)
+    for n, clock in enumerate(late_by):
+        if clock is not None:
+            chunk.note_late(names[n], ids[n], places[n], times[n], receipts[n], clock)
 
 
 def _event_time(item: CheckedEvent, received: int) -> int:

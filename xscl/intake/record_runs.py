@@ -20,6 +20,15 @@ def record_runs(records: Iterable[Record]) -> Iterator[list[Record]]:
     run: list[Record] = []
     count = size = 0
     for record in records:
+        if type(record) is Event and not (run and isinstance(run[0], Removal)):
+            # Of most inputs this is every record.
+            run.append(record)
+            count += 1
+            size += len(record.xml or "")
+            if count >= _RUN_EVENTS or size >= _RUN_CHARACTERS:
+                yield run
+                run, count, size = [], 0, 0
+            continue
         goes_on = not isinstance(record, Control | RowTable)
         ends = not _is_also(run, record) if run and isinstance(run[0], Removal) else not goes_on
         if run and ends:
