@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["Bools", "Int32s", "Int64s", "gather", "numbered", "numbered_rows", "rising", "stacked", "take", "within"]
+__all__ = ["Bools", "Int32s", "Int64s", "gather", "numbered", "numbered_rows", "stacked", "take", "within"]
 
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
@@ -26,17 +26,6 @@ def take(columns: _Columns, at: Int64s | Bools) -> _Columns:
 def stacked(parts: Sequence[_Columns]) -> _Columns:
     """Return the records of all parts; there is at least one part."""
     return type(parts[0])(*map(np.concatenate, zip(*parts, strict=True)))
-
-
-def rising(numbers: Int64s) -> Int64s:
-    """Return the different ones, rising; numpy's own ``unique`` hashes, which takes several times as long.
-
-    Nothing is sorted that is in order.
-    """
-    ordered = numbers if (numbers[1:] >= numbers[:-1]).all() else np.sort(numbers)
-    new = np.ones(len(ordered), dtype=np.bool_)
-    new[1:] = ordered[1:] != ordered[:-1]
-    return ordered[new]
 
 
 def within(numbers: Int64s, some: Int64s) -> Bools:

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.templates.columns import Bools, Int64s, gather, rising
+from xscl.base.number_order import each_once
+from xscl.templates.columns import Bools, Int64s, gather
 from xscl.templates.guards import LENGTH
 from xscl.templates.program_guards import ProgramGuards
 from xscl.templates.runs import Run
@@ -150,4 +151,4 @@ def _made(
             order = np.lexsort((nodes, at))
             first = order[np.diff(at[order], prepend=-1) != 0]
             firsts[row, at[first]] = values[first]
-    return DocumentFacts(docs, known, rising(np.concatenate(codes)), guards.compared, least, greatest, firsts)
+    return DocumentFacts(docs, known, each_once(np.concatenate(codes)), guards.compared, least, greatest, firsts)

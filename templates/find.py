@@ -16,8 +16,9 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from xscl.base.number_order import each_once
 from xscl.base.alike_rows import AlikeRows
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, take
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, take
 from xscl.templates.document_facts import facts_of_rows
 from xscl.templates.edge_table import HALF_BITS, LOW_BITS, EdgeTable
 from xscl.templates.guarded import AnyGuard
@@ -153,7 +154,7 @@ class Finder:
         of_guards: dict[frozenset[int], list[int]] = {}
         for variable in np.setdiff1d(variables[meets], guards.only_read).tolist():
             of_guards.setdefault(self._guards_of(variable), []).append(variable)
-        docs = rising(docids)
+        docs = each_once(docids)
         facts = facts_of_rows(fresh, docs, guards)
         held = np.zeros(len(variables), dtype=np.bool_)
         for some, guarded in of_guards.items():

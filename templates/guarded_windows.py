@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xscl.base.number_order import each_once
 from xscl.base.docids import place_of
 from xscl.templates.bounds import UNLESS_EXCHANGED
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, take
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, take
 from xscl.templates.document_facts import DocumentFacts
 from xscl.templates.guarded import Conjunctions, Sought
 from xscl.templates.members import Membership, sees
@@ -44,7 +45,7 @@ class GuardedWindows:
     def sought(self, pairs: MatchedPairs, documents: Documents) -> Sought:
         """Choose how the windows of pairs are looked for."""
         pairs = _with_right(pairs)
-        docs = rising(np.concatenate([pairs.left, pairs.right]))
+        docs = each_once(np.concatenate([pairs.left, pairs.right]))
         left, right = np.searchsorted(docs, pairs.left), np.searchsorted(docs, pairs.right)
         return self.rules.sought(left, right, documents.facts(docs))
 
@@ -74,7 +75,7 @@ class GuardedWindows:
             pair, row, combination = pair[seen], row[seen], combination[seen]
             stays = ~self._exchanged(pair, row, combination, pairs, documents, (left, right), facts)
             found.append(pair[stays] << _BITS | row[stays])
-        codes = rising(np.concatenate(found))
+        codes = each_once(np.concatenate(found))
         return codes >> _BITS, codes & ((1 << _BITS) - 1)
 
     def _in_time(
@@ -157,7 +158,7 @@ def guarded_windows(windows: Windows, table: GuardTable) -> GuardedWindows | Non
     codes = windows.guard_l[rows].astype(np.int64) << _BITS | windows.guard_r[rows]
     order = np.argsort(codes, kind="stable")
     rows, codes = rows[order], codes[order]
-    combinations = rising(codes)
+    combinations = each_once(codes)
     starts = np.searchsorted(codes, np.append(combinations, np.iinfo(np.int64).max))
     rules = Conjunctions.of(table, combinations >> _BITS, combinations & ((1 << _BITS) - 1))
     return GuardedWindows(rows, starts, windows, rules)

@@ -16,8 +16,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from xscl.base.number_order import each_once
 from xscl.base.values import value_hashes
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacked
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked
 from xscl.templates.exchanges import exchanges
 from xscl.templates.link_chains import Chains, Partials, Way, new_chains
 from xscl.templates.link_runs import NO_DOCUMENTS, Documents, LinkRun
@@ -64,7 +65,7 @@ class Found:
     def taken(self, mask: Bools) -> Found:
         """Return some of the combinations."""
         docs = self.docs[np.repeat(mask, self.blocks)]
-        documents = self.documents.chosen(self.documents.found(rising(docs))[0])
+        documents = self.documents.chosen(self.documents.found(each_once(docs))[0])
         nodes = self.nodes[np.repeat(mask, self.widths)]
         return Found(self.assembly[mask], self.blocks[mask], self.widths[mask], docs, nodes, documents)
 
@@ -111,7 +112,7 @@ def complete(program: Program, state: LinkState, new: Sequence[LinkRun], share: 
     """
     chains, complete_ones = new_chains(program, state, new, share)
     columns = stacked([_NONE, *(_columns(chains, partials) for partials in complete_ones)])
-    docids = rising(columns.docs)
+    docids = each_once(columns.docs)
     documents = Documents.together([NO_DOCUMENTS, *state.documents(docids), *documents_of(new, docids)])
     return Found(*columns, documents)
 
@@ -200,7 +201,7 @@ def _grouped(program: Program, some: _Ordered) -> Iterator[list[AssembledDocumen
     found, order = some.found, some.order
     docs, _ = gather(some.starts[order], found.blocks[order])
     nodes, _ = gather(some.node_starts[order], found.widths[order])
-    member = _members(found.documents, rising(found.docs[docs]))
+    member = _members(found.documents, each_once(found.docs[docs]))
     docids, places = found.docs[docs].tolist(), found.nodes[nodes].tolist()
     together: dict[tuple[int, tuple[int, ...]], AssembledDocuments] = {}
     events, at, node_at = None, 0, 0

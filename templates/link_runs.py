@@ -17,9 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from xscl.base.number_order import each_once
 from xscl.base.arrow_schemas import MEMBER
 from xscl.base.values import value_hashes
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising
+from xscl.templates.columns import Bools, Int32s, Int64s, gather
 from xscl.templates.mapped_columns import open_columns, save_columns
 from xscl.templates.retention import Floors
 
@@ -150,7 +151,7 @@ class LinkRun:
         flat = members.flatten()
         docid, item, ts, membership = (flat.field(name).to_numpy() for name in ("docid", "item", "ts", "membership"))
         places = flat.field("place").cast(pa.large_string())
-        distinct = rising(docid)
+        distinct = each_once(docid)
         first = np.empty(len(distinct), np.int64)
         first[np.searchsorted(distinct, docid)[::-1]] = np.arange(len(docid) - 1, -1, -1)
         place = places.take(pa.array(first))
@@ -242,7 +243,7 @@ class _Rows(NamedTuple):
 
 def _made(rows: _Rows, documents: Documents) -> LinkRun:
     """Make a run of rows whose members are among some documents."""
-    documents = documents.chosen(documents.found(rising(np.concatenate((rows.left, rows.right))))[0])
+    documents = documents.chosen(documents.found(each_once(np.concatenate((rows.left, rows.right))))[0])
     left, right = (documents.found(docids)[0].astype(np.int32) for docids in (rows.left, rows.right))
     links, which = np.unique(rows.link, return_inverse=True)
     order = np.lexsort((right, left, which))

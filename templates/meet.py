@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacked, take
+from xscl.base.number_order import each_once
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
 from xscl.templates.edge_table import HALF_BITS, LOW_BITS, EdgeTable
 from xscl.templates.guarded_windows import guarded
 from xscl.templates.matched_edges import MatchedEdges
@@ -259,7 +260,7 @@ class Meeting:
 
     def _of_several(self, spans: _Spans) -> Bools:
         """Tell which spans are of a new document that other rows of it, with other values, ask for on the same side."""
-        rows = rising(spans.row << 1 | spans.new_left)
+        rows = each_once(spans.row << 1 | spans.new_left)
         doc = self.new.run.doc.astype(np.int64)
         _, which, counts = np.unique(doc[rows >> 1] << 1 | rows & 1, return_inverse=True, return_counts=True)
         several = rows[counts[which] > 1]

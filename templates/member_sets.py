@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xscl.templates.columns import Bools, Int64s, rising
+from xscl.base.number_order import each_once
+from xscl.templates.columns import Bools, Int64s
 
 __all__ = ["MemberSets", "Pieces"]
 
@@ -90,7 +91,7 @@ class MemberSets:
         if len(key) == 1:
             return key[0]
         if key not in self._unions:
-            self._unions[key] = self.add(rising(np.concatenate([self._sets[base] for base in key])))
+            self._unions[key] = self.add(each_once(np.concatenate([self._sets[base] for base in key])))
         return self._unions[key]
 
     def there(self, base: Int64s, box: Int64s) -> Bools:
@@ -111,7 +112,7 @@ class MemberSets:
     def _ranks(self, base: int, dimension: int) -> Int64s:
         key = base, dimension
         if key not in self._ranked:
-            self._ranked[key] = rising(self.ranks[dimension][self._sets[base]])
+            self._ranked[key] = each_once(self.ranks[dimension][self._sets[base]])
         return self._ranked[key]
 
     def partition(self, bases: Int64s, finer: Int64s | None = None) -> Int64s:

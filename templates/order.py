@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xscl.templates.columns import Bools, Int64s, gather, rising
+from xscl.base.number_order import each_once
+from xscl.templates.columns import Bools, Int64s, gather
 from xscl.templates.plans import InstancePlan, LinkPlan
 from xscl.templates.program import Program
 
@@ -108,23 +109,23 @@ def order_of(edges: PlanEdges, anchor: Int64s, wanted: Int64s, counts: Mapping[i
         counts: the pairs of each edge.
         spare: the pairs that may be enumerated besides those of anchors.
     """
-    enumerated = rising(anchor[wanted])
+    enumerated = each_once(anchor[wanted])
     at, of = gather(edges.starts[wanted], (edges.starts[wanted + 1] - edges.starts[wanted]))
     of_anchor = anchor[wanted[of]]
     waiting = ~np.isin(edges.edges[at], enumerated)
     if waiting.any():
         # The pairs of an edge are compared with those on which it would be looked up.
-        asked = rising(edges.edges[at[waiting]] << _EDGE_BITS | of_anchor[waiting])
+        asked = each_once(edges.edges[at[waiting]] << _EDGE_BITS | of_anchor[waiting])
         edge, which = np.unique(asked >> _EDGE_BITS, return_inverse=True)
         looked_up = np.bincount(which, weights=_pairs(counts, asked & (1 << _EDGE_BITS) - 1))
         more = np.maximum(_pairs(counts, edge) - looked_up, 0)
         cheapest = np.argsort(more, kind="stable")
         few = np.cumsum(more[cheapest]) <= spare
-        enumerated = rising(np.concatenate([enumerated, edge[cheapest[few]]]))
+        enumerated = each_once(np.concatenate([enumerated, edge[cheapest[few]]]))
     known = frozenset(enumerated.tolist())
     needs: defaultdict[int, list[frozenset[int]]] = defaultdict(list)
     left = ~np.isin(edges.edges[at], enumerated)
-    for place in rising(np.concatenate([of[left], np.flatnonzero(edges.others[wanted])])).tolist():
+    for place in each_once(np.concatenate([of[left], np.flatnonzero(edges.others[wanted])])).tolist():
         needs[int(anchor[wanted[place]])].append(edges.plans[wanted[place]].needs - known)
     plans = np.unique(anchor[wanted], return_counts=True)
     every = dict(zip(*(column.tolist() for column in plans), strict=True))

@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from xscl.templates.columns import Int64s, rising
+from xscl.base.number_order import each_once
+from xscl.templates.columns import Int64s
 from xscl.templates.order import JoinOrder, PlanEdges, order_of
 from xscl.templates.resolve import Plans
 
@@ -51,7 +52,7 @@ def passes(edges: PlanEdges, counts: Mapping[int, float], limit: float, spare: f
         return [Pass(order, None, single=False)]
     found = [Pass(order, _plans("without", edges, large), single=False)]
     for single, places in ((True, large[alone[large]]), (False, large[~alone[large]])):
-        for edge in rising(anchor[places]).tolist():
+        for edge in each_once(anchor[places]).tolist():
             some = places[anchor[places] == edge]
             order = order_of(edges, anchor, some, counts, spare=0)
             found.append(Pass(order, _plans("only", edges, some), single))

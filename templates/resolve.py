@@ -19,9 +19,10 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from xscl.base.number_order import each_once
 from xscl.base.docids import PUBLISHED, place_of
 from xscl.base.values import COMPARISONS
-from xscl.templates.columns import Int32s, Int64s, gather, numbered, rising, stacked, take
+from xscl.templates.columns import Int32s, Int64s, gather, numbered, stacked, take
 from xscl.templates.guarded import Sought
 from xscl.templates.guarded_windows import GuardedWindows, guarded, guarded_windows
 from xscl.templates.matched_edges import Matched, MatchedEdges
@@ -195,7 +196,7 @@ class Resolver:
         """Add what pairs come to whose signatures are numbered; what each number stands for is told once."""
         guards = self.program.guards
         if guards and len(signatures) > 1 and len(pairs.left) * len(guards.facts_read) <= _MANY_ADMITTED:
-            docs = rising(np.concatenate([pairs.left, pairs.right]))
+            docs = each_once(np.concatenate([pairs.left, pairs.right]))
             documents = documents.looked_up(docs[docs >= 0])
         for number, members in places_by_number(which, len(signatures)):
             key, edges = signatures[number]

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.base.arrow_schemas import CHAIN
+from xscl.base.number_order import order_by, order_of, places_in
 from xscl.templates.columns import Int32s, Int64s, gather, numbered
 from xscl.templates.runs import KEY_BITS, Key, Run, RunShapes, equal_texts, group_starts
 from xscl.templates.shapes import bundle_hashes, row_hashes
@@ -24,7 +25,7 @@ def run_of(table: pa.Table) -> Run:
     docid, ts = _ints(columns["docid"]), _ints(columns["ts"])
     rank, first = ranked_values(_ints(columns["h"]), columns["strval"])
     keys, key = witness_keys(table)
-    order = np.lexsort((docid, ts, rank << KEY_BITS | key))
+    order = order_by(rank * len(keys) + key, ts, docid)
     begin = group_starts(rank[order], key[order], docid[order])
     lead = order[begin[:-1]]
     shape, members = _bundles(columns, order, begin)
@@ -69,9 +70,10 @@ def built_run(
     columns are those of the run with the same names.
     """
     starts = group_starts(codes)
-    doc = np.searchsorted(docs, docids)
-    by_document = doc << KEY_BITS | codes & ((1 << KEY_BITS) - 1)
-    order = np.argsort(by_document, kind="stable")
+    doc = places_in(docs, docids)
+    of_key = codes & ((1 << KEY_BITS) - 1)
+    by_document = doc << KEY_BITS | of_key
+    order = order_of(doc * max(len(keys), 1) + of_key)
     return Run(
         keys,
         docs,
@@ -117,9 +119,10 @@ def empty_run() -> Run:
 def ranked_values(hashes: Int64s, texts: pa.Array) -> tuple[Int64s, Int64s]:
     """Rank values by (hash, text), equal ones alike: the rank of each row's value, and a row of each rank."""
     distinct, first, which = numbered(hashes)
-    other = np.flatnonzero(~equal_texts(texts, texts.take(pa.array(first[which]))))
+    again = np.flatnonzero(first[which] != np.arange(len(which)))
+    other = again[~equal_texts(texts.take(pa.array(again)), texts.take(pa.array(first[which[again]])))]
     if not len(other):
-        order = np.argsort(distinct)
+        order = order_of(distinct)
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
         return rank[which], first[order]

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from xscl.base.number_order import each_once, order_by, order_of, places_in
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising
+from xscl.templates.columns import Bools, Int32s, Int64s, gather
 from xscl.templates.run_making import built_run, different_shapes, empty_run, ranked_values, run_of
 from xscl.templates.runs import KEY_BITS, Key, Run, RunShapes
 from xscl.templates.shapes import bundle_hashes, row_hashes
@@ -74,24 +75,21 @@ def merged_run(runs: Sequence[Run], kept: Sequence[Bools | None]) -> Run:
     hashes, texts, value_of = _all_values([run for run, _ in parts])
     shape_of, shapes = _all_shapes(parts)
     slices = [run.slices_of(rows) for run, rows in parts]
-    codes = np.concatenate(
-        [
-            value_of[at][run.slice_codes[of] >> KEY_BITS] << KEY_BITS | key_of[at][run.slice_keys(of)]
-            for at, ((run, _), of) in enumerate(zip(parts, slices, strict=True))
-        ]
-    )
+    each = list(zip(parts, slices, strict=True))
+    value = np.concatenate([value_of[at][run.slice_codes[of] >> KEY_BITS] for at, ((run, _), of) in enumerate(each)])
+    key = np.concatenate([key_of[at][run.slice_keys(of)] for at, ((run, _), of) in enumerate(each)])
     docids = np.concatenate([run.docs[run.doc[rows]] for run, rows in parts])
     ts = np.concatenate([run.ts[rows] for run, rows in parts])
-    order = np.lexsort((docids, ts, codes))
-    used = rising(codes >> KEY_BITS)
-    values = np.searchsorted(used, codes[order] >> KEY_BITS)
+    order = order_by(value * len(keys) + key, ts, docids)
+    used = each_once(value)
+    values = places_in(used, value)[order]
     docs = _documents(parts)
     return built_run(
         keys=keys,
         hashes=hashes[used],
         texts=texts.take(pa.array(used)),
-        codes=values << KEY_BITS | codes[order] & ((1 << KEY_BITS) - 1),
-        numbers=np.concatenate([run.numbers[of] for (run, _), of in zip(parts, slices, strict=True)])[order],
+        codes=values << KEY_BITS | key[order],
+        numbers=np.concatenate([run.numbers[of] for (run, _), of in each])[order],
         docids=docids[order],
         shape=shape_of[order],
         shapes=shapes,
@@ -118,7 +116,7 @@ def _all_shapes(parts: Sequence[tuple[Run, Int64s]]) -> tuple[Int32s, RunShapes]
     """Return the shape of each row of all parts, and the different shapes."""
     used, counts, taken = [], [], []
     for run, rows in parts:
-        distinct = rising(run.shape[rows].astype(np.int64))
+        distinct = each_once(run.shape[rows].astype(np.int64))
         used.append(distinct)
         members, count = run.shapes.members(distinct)
         counts.append(count)
@@ -138,9 +136,9 @@ def _all_shapes(parts: Sequence[tuple[Run, Int64s]]) -> tuple[Int32s, RunShapes]
 
 def _documents(parts: Sequence[tuple[Run, Int64s]]) -> dict[str, Any]:
     """Return the columns of the documents that have one of some rows, in their order."""
-    used = [rising(run.doc[rows].astype(np.int64)) for run, rows in parts]
+    used = [each_once(run.doc[rows].astype(np.int64)) for run, rows in parts]
     docs = np.concatenate([run.docs[of] for (run, _), of in zip(parts, used, strict=True)])
-    order = np.argsort(docs)
+    order = order_of(docs)
     numbers = ("items", "times", "memberships")
     columns: dict[str, Any] = {
         name: np.concatenate([getattr(run, name)[of] for (run, _), of in zip(parts, used, strict=True)])[order]
@@ -152,7 +150,7 @@ def _documents(parts: Sequence[tuple[Run, Int64s]]) -> dict[str, Any]:
 
 def with_more_rows(run: Run, kept: Bools | None, more: pa.Table) -> Run:
     """Make a run of the rows of one that are kept, and further witness rows of some of its documents."""
-    docs = rising(more.column("docid").to_numpy())
+    docs = each_once(more.column("docid").to_numpy())
     concerned = documents_rows(run, docs)
     kept = np.ones(run.size, dtype=np.bool_) if kept is None else kept
     again = pa.concat_tables([rows_of_run(run, kept & concerned), more.select(WITNESS_SCHEMA.names)])

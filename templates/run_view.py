@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from xscl.templates.columns import Int32s, Int64s, rising
+from xscl.base.number_order import each_once
+from xscl.templates.columns import Int32s, Int64s
 from xscl.templates.retention import EVER, Floors
 from xscl.templates.runs import Key, Run
 from xscl.templates.shapes import Shapes
@@ -83,7 +84,7 @@ class _Numbered:
         found = self._shapes[which]
         new = found == 0
         if new.any():
-            asked = rising(which[new].astype(np.int64))
+            asked = each_once(which[new].astype(np.int64))
             self._shapes[asked] = self.run.shapes.numbers(asked, self._numbers.shapes) + 1
             found = self._shapes[which]
         return found - np.int32(1)

@@ -19,7 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising
+from xscl.base.number_order import each_once
+from xscl.templates.columns import Bools, Int32s, Int64s, gather
 from xscl.templates.results import Member
 from xscl.templates.shapes import Shapes
 
@@ -122,7 +123,7 @@ class Run:
     @cached_property
     def shared_hashes(self) -> Int64s:
         """The hashes that several values have."""
-        return rising(self.hashes[1:][self.hashes[1:] == self.hashes[:-1]])
+        return each_once(self.hashes[1:][self.hashes[1:] == self.hashes[:-1]])
 
     @cached_property
     def plain(self) -> bool:
@@ -226,7 +227,7 @@ def equal_values(one: Run, other: Run) -> tuple[Int64s, Int64s]:
     if one is other:
         return mine, mine
     others = at[mine]
-    shared = rising(np.concatenate([one.shared_hashes, other.shared_hashes]))
+    shared = each_once(np.concatenate([one.shared_hashes, other.shared_hashes]))
     if len(shared):
         # Several values have one hash, of which the search finds the first: these are found by their texts.
         of_mine, of_others = (np.flatnonzero(np.isin(run.hashes, shared)) for run in (one, other))

@@ -12,7 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, rising, stacked, take
+from xscl.base.number_order import each_once
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
 from xscl.templates.matched_edges import BEYOND
 from xscl.templates.plans import Edge
 from xscl.templates.resolve import holds_exactly
@@ -60,7 +61,7 @@ def held_on_pairs(
     compared[beyond] = 0
     # Some pairs of documents at a time, by how much there is to compare.
     part_of = np.cumsum(compared) // MAX_COMPARED
-    for part in rising(part_of[compared > 0]).tolist():
+    for part in each_once(part_of[compared > 0]).tolist():
         chosen = (part_of == part) & (compared > 0)
         parts.append(_compared(runs, edge, take(mine, chosen[mine.pair]), take(others, chosen[others.pair])))
     held = stacked(parts)
@@ -177,7 +178,7 @@ def _text(runs: Sequence[RunView], side: _Side) -> pa.Array:
 def _texts(runs: Sequence[RunView], run: Int64s, value: Int64s) -> pa.Array:
     """Return values by their run and their place there."""
     parts, places = [], []
-    for number in rising(run).tolist():
+    for number in each_once(run).tolist():
         of = np.flatnonzero(run == number)
         parts.append(runs[number].run.texts.take(pa.array(value[of])))
         places.append(of)

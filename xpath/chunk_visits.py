@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from xscl.base.number_order import order_of
 from xscl.xpath import chains
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chunk_steps import ChunkSteps, Kind
@@ -16,7 +17,7 @@ from xscl.xpath.column_chunk import Beside, Bools, ColumnChunk
 from xscl.xpath.fact_rows import Facts, FactVariables
 from xscl.xpath.nodes import DOCUMENT
 from xscl.xpath.path_moves import NO_TEMPLATE, PathMoves
-from xscl.xpath.runs import Int64s, gather, order_of
+from xscl.xpath.runs import Int64s, gather
 from xscl.xpath.states import Branch
 from xscl.xpath.witness_columns import Visits
 

@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xscl.base.number_order import each_once
 from xscl.xpath.chunk_steps import ChunkSteps, Kind
 from xscl.xpath.key_numbers import Keys
 from xscl.xpath.node_conditions import NodeConditions
 from xscl.xpath.pattern import Axis, NodeTest
 from xscl.xpath.row_template import RowTemplate, template_columns
-from xscl.xpath.runs import Int64s, distinct, each_once, gather
+from xscl.xpath.runs import Int64s, distinct, gather
 from xscl.xpath.states import DOCUMENT_NODE, Branch, State
 from xscl.xpath.trie import Trie
 

@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from xscl.base.number_order import each_once
 from xscl.xpath.chunk_steps import ChunkSteps, Kind
 from xscl.xpath.column_chunk import Bools
 from xscl.xpath.pattern import Condition, Step
-from xscl.xpath.runs import Int64s, distinct, each_once, gather, starts
+from xscl.xpath.runs import Int64s, distinct, gather, starts
 
 __all__ = [
     "Below",

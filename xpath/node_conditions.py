@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from xscl.base.number_order import order_of
 from xscl.base.values import to_number
 from xscl.xpath.chunk_steps import ChunkSteps, Kind
 from xscl.xpath.column_conditions import MAX_ALTERNATIVES, Alternative, TooManyAlternatives, alternatives
@@ -50,7 +51,7 @@ from xscl.xpath.pattern import (
     exists_chain,
     own_paths,
 )
-from xscl.xpath.runs import Int64s, order_of
+from xscl.xpath.runs import Int64s
 from xscl.xpath.span_index import SpanIndex
 
 __all__ = ["NodeConditions", "TooManyPairs"]

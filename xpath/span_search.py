@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from xscl.base.number_order import each_once, order_of
 from xscl.xpath.column_conditions import Dimension, satisfies
 from xscl.xpath.formulas import Single
 from xscl.xpath.intervals import Reading
 from xscl.xpath.ranks import Constants
-from xscl.xpath.runs import Int64s, distinct, each_once, gather, order_of, starts
+from xscl.xpath.runs import Int64s, distinct, gather, starts
 from xscl.xpath.span_crossings import crossings
 from xscl.xpath.span_tables import Compiled, Ranked, in_parts
 from xscl.xpath.span_words import Columns

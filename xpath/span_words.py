@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from xscl.base.number_order import each_once
 from xscl.base.values import apply_functions
 from xscl.xpath.column_conditions import Dimension, Sought
 from xscl.xpath.formulas import Told
-from xscl.xpath.runs import Int64s, each_once, gather
+from xscl.xpath.runs import Int64s, gather
 from xscl.xpath.word_index import WordIndex
 
 __all__ = ["Columns", "TextsWithWords", "WordsOfColumns"]

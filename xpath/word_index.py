@@ -14,8 +14,9 @@ import ahocorasick
 import numpy as np
 import numpy.typing as npt
 
+from xscl.base.number_order import each_once
 from xscl.base.words import folded_words
-from xscl.xpath.runs import Int64s, each_once
+from xscl.xpath.runs import Int64s
 
 __all__ = ["WordIndex"]
 

@@ -21,6 +21,8 @@
 * ``namespaces``: Prefixes that are known everywhere a path is written
 * ``notebook``: Tables of HTML for notebooks; every text in them is escaped
 * ``pandas_later``: Putting off pandas in commands until Spark needs it
+* ``number_order``: Many whole numbers in order, by their digits or by a table: comparing them takes several times as
+  long
 * ``own_functions``: Functions of one's own: what a program gives xscl to compute values with, beside those of the
   language
 * ``parquet_bounds``: Bounds on Parquet files of strangers

@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from xscl.base.failpoints import step
+from xscl.base.number_order import each_once
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.batches.absence_changes import Changes, Readers, changes_of
 from xscl.batches.absence_found import found_rows, taken_again, unasked
@@ -48,7 +49,7 @@ from xscl.store.parquet import data_files
 from xscl.store.results import Results, stored_matches
 from xscl.store.state_files import StateFile, facts_of_file
 from xscl.templates.absence import KILL_SCHEMA, PENDING_SCHEMA, Frontiers, Round, decided_places, parted, subtracted
-from xscl.templates.columns import Bools, rising
+from xscl.templates.columns import Bools
 from xscl.templates.origins import ABSENCE_LEVEL, CHANGES_LEVEL, origin_of
 from xscl.templates.results import ResultColumns
 
@@ -294,7 +295,7 @@ class Absences:
 
     def _parts(self, files: Sequence[Path]) -> Parts:
         """Return the parts of groups about absence that have found something."""
-        return self.batch.driver.absences.parts_of(rising(Results(files).class_groups()[2]))
+        return self.batch.driver.absences.parts_of(each_once(Results(files).class_groups()[2]))
 
     def _keep(self) -> None:
         """Write the rows that are left, if these are others than before."""

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.base.docids import place_of
+from xscl.base.number_order import each_once
 from xscl.base.types import LAST_TIME
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import Bindings, Parts, bindings, keys_of, kills_of, remembered, unasked_matches
@@ -22,7 +23,7 @@ from xscl.language.absence import LATEST, cut_offset
 from xscl.store.event_files import events_of
 from xscl.store.results import NO_DOC, Results, files_with
 from xscl.templates.absence import PENDING_SCHEMA
-from xscl.templates.columns import Int64s, rising
+from xscl.templates.columns import Int64s
 
 __all__ = ["found_rows", "pending_rows", "taken_again", "times_of", "unasked"]
 
@@ -67,7 +68,7 @@ def taken_again(batch: Attempt, chosen: Callable[[int], bool]) -> list[pa.Table]
     with batch.home.catalog.read() as connection:
         paths = paths_since(connection, int(place_of(docs).min()))
         results = [Results(files) for path in paths if (files := files_with(batch.home.results([path]), docs))]
-        groups = rising(np.concatenate([np.empty(0, np.int64), *(each.class_groups()[2] for each in results)]))
+        groups = each_once(np.concatenate([np.empty(0, np.int64), *(each.class_groups()[2] for each in results)]))
         of_groups = [row for row in read_parts(connection, groups.tolist()) if chosen(row.gid)]
     parts = Parts.of(row for row in of_groups if row.ends not in (None, NOTHING_FORBIDDEN))
     found: list[pa.Table] = []

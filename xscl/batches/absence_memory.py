@@ -11,13 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 from sqlalchemy.engine import Connection
 
+from xscl.base.number_order import each_once
 from xscl.batches.bindings import Parts
 from xscl.catalog.absences import asked_since, dropped_until, groups_asked
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.parts import PartRow, parts_behind
 from xscl.catalog.query_state import QueryState, query_state
 from xscl.catalog.tables import NEVER, NOTHING_FORBIDDEN, OF_STEPS, OF_WINDOWS
-from xscl.templates.columns import Bools, Int64s, gather, rising, within
+from xscl.templates.columns import Bools, Int64s, gather, within
 
 __all__ = ["AbsenceMemory"]
 
@@ -73,9 +74,9 @@ class AbsenceMemory:
         new = parts_behind(connection, self._last)
         if new:
             self._last = new[-1].gid
-            finders = rising(np.append(self._finders, np.array([row.part for row in new], np.int64)))
+            finders = each_once(np.append(self._finders, np.array([row.part for row in new], np.int64)))
             fresh = groups_asked(connection, np.setdiff1d(finders, self._finders).tolist())
-            self._finders, self._asked = finders, rising(np.append(self._asked, np.array(fresh, np.int64)))
+            self._finders, self._asked = finders, each_once(np.append(self._asked, np.array(fresh, np.int64)))
             # A hundred thousand rows that stay are columns: the collector would look at each object again and again.
             self._parts = self._parts.plus(row for row in new if row.ends not in (OF_WINDOWS, OF_STEPS))
             self._by_part = np.argsort(self._parts.part, kind="stable")
@@ -96,7 +97,7 @@ class AbsenceMemory:
 
     def _read_queries(self, connection: Connection, newest: int) -> None:
         rows = np.array(asked_since(connection, newest), dtype=np.int64).reshape(-1, 4)
-        own = rows[np.isin(rows[:, 0], rising(self._parts.gid))]
+        own = rows[np.isin(rows[:, 0], each_once(self._parts.gid))]
         table = np.concatenate([self._queries, own])
         table[:, 2] = NEVER
         dropped = np.array(dropped_until(connection), dtype=np.int64).reshape(-1, 2)
@@ -106,7 +107,7 @@ class AbsenceMemory:
         there = there[table[order[at[there]], 3] == dropped[there, 0]]
         table[order[at[there]], 2] = dropped[there, 1]
         self._queries = table[np.lexsort(table.T[::-1])]
-        self._asked = rising(np.concatenate([self._asked, rows[np.isin(rows[:, 0], self._finders), 0]]))
+        self._asked = each_once(np.concatenate([self._asked, rows[np.isin(rows[:, 0], self._finders), 0]]))
 
     @property
     def asks(self) -> bool:

@@ -23,12 +23,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from xscl.base.number_order import each_once
 from xscl.base.values import digest_text
 from xscl.batches.aggregate_groups import Matches, Partial
 from xscl.batches.aggregate_values import NOTHING, Column, exact_text, whole_multiples
 from xscl.language.aggregates import Counted, Definition
 from xscl.language.terms import Term
-from xscl.templates.columns import Bools, Int64s, rising
+from xscl.templates.columns import Bools, Int64s
 
 __all__ = ["Buckets", "Shape", "folded", "key_of", "partials_of", "pays", "shape_of", "together", "width_of"]
 
@@ -284,7 +285,7 @@ class _Cells:
 
 def _numbered(codes: Int64s) -> Int64s:
     """Return small numbers for codes, in their order."""
-    return np.searchsorted(rising(codes), codes)
+    return np.searchsorted(each_once(codes), codes)
 
 
 def _marked(column: Column, which: Int64s) -> pa.Array:

@@ -12,6 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from xscl.base.number_order import each_once
 from xscl.batches.aggregate_buckets import Shape, shape_of
 from xscl.batches.aggregate_groups import Doubles, Matches
 from xscl.batches.aggregate_parts import LastOfParts
@@ -19,7 +20,7 @@ from xscl.batches.aggregate_spans import Spans
 from xscl.batches.aggregate_values import Numbers, bound_of
 from xscl.language.aggregates import Counted, Definition
 from xscl.language.terms import Term
-from xscl.templates.columns import Bools, Int64s, rising
+from xscl.templates.columns import Bools, Int64s
 
 __all__ = ["Family", "Kind", "Member", "families", "identity", "kind_of"]
 
@@ -114,12 +115,12 @@ class Family:
         unseen = matches.unseen(self.sees)
         least, most = np.minimum.reduceat(unseen, self._starts), np.maximum.reduceat(unseen, self._starts)
         same = least == most
-        views = {int(of): np.flatnonzero(same & (most == of)) for of in rising(most[same])}
+        views = {int(of): np.flatnonzero(same & (most == of)) for of in each_once(most[same])}
         return views, np.flatnonzero(~same).tolist()
 
     def views(self, matches: Matches) -> list[int]:
         """Return how many matches its queries do not see, each number once."""
-        return [int(of) for of in rising(matches.unseen(self.sees))]
+        return [int(of) for of in each_once(matches.unseen(self.sees))]
 
     def candidates(self, matches: Matches) -> Matches:
         """Return the matches of those groups that may reach a bound of a member, or all matches."""

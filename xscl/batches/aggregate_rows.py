@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from xscl.base.docids import place_of
 from xscl.base.failpoints import step
+from xscl.base.number_order import each_once
 from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.batches.aggregate_answers import Told
@@ -32,7 +33,7 @@ from xscl.store.home import Home
 from xscl.store.parquet import rows_where
 from xscl.store.state_files import StateFile, facts_of_file
 from xscl.store.taken_events import TakenEvents
-from xscl.templates.columns import Bools, rising
+from xscl.templates.columns import Bools
 from xscl.xpath.nodes import NodeNumbers, string_value
 
 __all__ = [
@@ -221,7 +222,7 @@ def members_of(
     """
     texts = ["content", "cells"] if any(len(each.blocks) for each in found) else []
     columns = ["docid", "channel", "id", "ts", "start", "late", "behind", "received", *texts]
-    docs = rising(np.concatenate([each.docs.reshape(-1) for each in found]))
+    docs = each_once(np.concatenate([each.docs.reshape(-1) for each in found]))
     held = np.zeros(len(docs), dtype=np.bool_) if taken is None else taken.has(docs)
     if taken is None or not held.any():
         events = events_of(home, docs, columns, tables)

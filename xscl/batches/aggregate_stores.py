@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xscl.base.number_order import each_once
 from xscl.batches.aggregate_answers import Frontier, least_needed
 from xscl.batches.aggregate_buckets import (
     Buckets,
@@ -24,7 +25,7 @@ from xscl.batches.aggregate_buckets import (
 )
 from xscl.batches.aggregate_families import Family, Kind, identity
 from xscl.batches.aggregate_groups import Matches, Partial
-from xscl.templates.columns import Int64s, rising
+from xscl.templates.columns import Int64s
 
 __all__ = ["Store", "Stores", "stores_of"]
 
@@ -52,10 +53,10 @@ def stores_of(families: Iterable[Family]) -> dict[Shape, Store]:
 
 def _store(families: list[Family]) -> Store:
     kinds = tuple(family.kind for family in families)
-    each_once = {identity(of.definition): of.definition for family in families for of in family.members}
-    aggregates = (each for definition in each_once.values() for each in definition.aggregates)
+    definitions = {identity(of.definition): of.definition for family in families for of in family.members}
+    aggregates = (each for definition in definitions.values() for each in definition.aggregates)
     windows = ((kind.window, kind.every) for kind in kinds if kind.window is not None and kind.every is not None)
-    sees = rising(np.concatenate([family.sees for family in families]))
+    sees = each_once(np.concatenate([family.sees for family in families]))
     return Store(kinds, partials_of(dict.fromkeys(aggregates)), width_of(windows), sees)
 
 

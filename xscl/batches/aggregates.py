@@ -18,6 +18,7 @@ import sqlalchemy as sa
 
 from xscl.base.errors import XsclError
 from xscl.base.failpoints import step
+from xscl.base.number_order import each_once
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.values import digest_text
 from xscl.batches.aggregate_answers import Answer, Frontier, answers, reach_of
@@ -41,7 +42,7 @@ from xscl.language.aggregates import Definition
 from xscl.language.facts import ANSWERS
 from xscl.store.state_files import StateFile
 from xscl.templates.absence import Settled
-from xscl.templates.columns import Int64s, rising
+from xscl.templates.columns import Int64s
 from xscl.templates.origins import WINDOWS_LEVEL, origin_of
 from xscl.templates.results import ResultColumns
 
@@ -146,9 +147,9 @@ class Windows:
         sharing = {part: shared for shared in mine for part in shared}
         found: list[tuple[Int64s, Found]] = []
         for some in bindings(combinations, meanings, asked):
-            number = {part: sharing[part][0] for part in rising(some.groups).tolist()}
+            number = {part: sharing[part][0] for part in each_once(some.groups).tolist()}
             which = np.array([*number.values()])[np.searchsorted([*number], some.groups)]
-            for least in rising(which).tolist():
+            for least in each_once(which).tolist():
                 of = which == least
                 found.append((some.groups[of], Found(some.docs[of], some.nodes[of], parts[least].blocks)))
         if not found:
@@ -223,7 +224,7 @@ class Windows:
 
     def _steps(self, each: Sequence[Settled]) -> _Steps:
         """Return how far times of channels are settled."""
-        places = rising(np.concatenate([[self.batch.span.first], *(one.places for one in each)]).astype(np.int64))
+        places = each_once(np.concatenate([[self.batch.span.first], *(one.places for one in each)]).astype(np.int64))
         before = min(one.before for one in each)
         times = np.minimum.reduce([one.at(places) for one in each])
         return _Steps(before, places, np.maximum.accumulate(np.maximum(times, before)))

@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from xscl.base.docids import place_of
+from xscl.base.number_order import each_once
 from xscl.catalog.parts import PartRow
 from xscl.catalog.tables import NOTHING_FORBIDDEN
 from xscl.store.parquet import list_parts
 from xscl.store.results import NO_DOC, Combinations, Meanings, Results
 from xscl.templates.absence import KILL_SCHEMA
-from xscl.templates.columns import Bools, Int64s, gather, numbered, rising, within
+from xscl.templates.columns import Bools, Int64s, gather, numbered, within
 
 __all__ = [
     "Bindings",
@@ -80,7 +81,7 @@ class Parts:
     @property
     def finders(self) -> Int64s:
         """Groups that find what they ask, rising."""
-        return rising(self.part)
+        return each_once(self.part)
 
     @property
     def has_memory(self) -> bool:
@@ -222,7 +223,7 @@ def unasked_matches(results: Results, are_unasked: Callable[[Int64s], Bools]) ->
     if not alone.any():
         return 0
     found, keys = results.classes(), _class_keys(origin)
-    known = within(found.origin, rising(origin))
+    known = within(found.origin, each_once(origin))
     wanted, of = np.sort(keys(origin, number)[alone]), keys(found.origin, found.number)[known]
     begins, ends = np.searchsorted(wanted, of, "left"), np.searchsorted(wanted, of, "right")
     return int((ends - begins).sum())
@@ -237,7 +238,7 @@ def _of_classes(found: Combinations, meanings: Meanings, meant: Int64s) -> tuple
 
 def _class_keys(origins: Int64s) -> Callable[[Int64s, Int64s], Int64s]:
     """Return a function that makes one number of an origin, which is one of some, and the number of a class."""
-    known = rising(origins)
+    known = each_once(origins)
     return lambda origin, number: np.searchsorted(known, origin) << 32 | number
 
 

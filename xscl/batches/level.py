@@ -21,6 +21,7 @@ import pyarrow as pa
 from xscl.base.alike_rows import LoneRows
 from xscl.base.failpoints import step
 from xscl.base.local_copies import near_file
+from xscl.base.number_order import each_once
 from xscl.base.progress import told
 from xscl.base.safe_xml import work_time
 from xscl.batches.driver import Driver
@@ -63,7 +64,6 @@ from xscl.store.join_state import HeldState
 from xscl.store.parquet import data_files
 from xscl.store.state_files import Kind, write_run
 from xscl.store.taken_events import TakenEvents
-from xscl.templates.columns import rising
 from xscl.templates.origins import origin_of
 from xscl.templates.results import ResultColumns
 from xscl.templates.run_files import open_run
@@ -196,7 +196,7 @@ class BatchWork:
         rows = list(column_witnesses(kernels, asked, level, self.taken, lone))
         documents = documents_of(level, asked.walked)
         walked, warm, before = 0, False, work_time()
-        for part in walked_parts(kernels, asked, level):
+        for part in walked_parts(kernels, asked, level, self.taken):
             seconds = work_time() - before
             rows += part.rows
             walked += part.documents
@@ -213,7 +213,7 @@ class BatchWork:
     def _join_seconds(self, fresh: pa.Table) -> float:
         """Return the processor seconds that a join of new rows will take here, about."""
         runs = [*self.state.runs(), *self._earlier]
-        docs = len(rising(fresh.column("docid").to_numpy()))
+        docs = len(each_once(fresh.column("docid").to_numpy()))
         costs = self.driver.costs
         pairs = costs.pairs * docs * (docs + sum(len(run.docs) for run in runs))
         return float(fresh.num_rows * costs.row * (len(runs) + 1) + pairs * costs.pair)

@@ -40,7 +40,7 @@ from xscl.store.event_retention import Reaches
 from xscl.store.home import Home
 from xscl.store.join_state import HeldState, files_by_kind, state_among
 from xscl.store.state_files import StateFile
-from xscl.store.taken_events import TakenEvents, taken_events
+from xscl.store.taken_events import TakenEvents, taken_events, written_events
 from xscl.store.watermarks import ChannelClocks, channel_clocks
 from xscl.templates.retention import REACH_SCHEMA
 
@@ -96,9 +96,12 @@ class BatchRange:
 
     @cached_property
     def taken(self) -> TakenEvents | None:
-        """Its events; None: they are to be read from their files, because some are documents, or they are many."""
-        if self.plan is None or not self.channels or not self.channels.keys() <= self.plan.answered:
+        """Its events, if they are still in memory or are rows alone; None: they are to be read from their files."""
+        if self.plan is None or not self.channels:
             return None
+        written = written_events(self.paths, self.first, self.last)
+        if written is not None or not self.channels.keys() <= self.plan.answered:
+            return written
         return taken_events(self.paths, self.first, self.last)
 
     @property

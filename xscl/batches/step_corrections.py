@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from xscl.base.docids import place_of
+from xscl.base.number_order import each_once
 from xscl.batches.aggregate_answers import Frontier
 from xscl.batches.attempt import Attempt
 from xscl.batches.edited import paths_since
@@ -29,7 +30,7 @@ from xscl.batches.taking_back import Retraction, groups_with
 from xscl.catalog.retractions import Because
 from xscl.language.facts import ANSWERS
 from xscl.store.results import NO_DOC, files_with, stored_matches
-from xscl.templates.columns import Bools, Int64s, numbered_rows, rising
+from xscl.templates.columns import Bools, Int64s, numbered_rows
 
 __all__ = [
     "came_since",
@@ -298,6 +299,6 @@ def documents_cut(teller: Teller, one: Decided) -> dict[str, int]:
     begun = cut_from(one.told.docs, one.cut)
     return {
         id_: doc
-        for doc in rising(begun[begun != NO_DOC]).tolist()
+        for doc in each_once(begun[begun != NO_DOC]).tolist()
         for id_ in _made(teller, replace(one, rows=one.told.take(begun == doc)), ())[0]
     }

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from xscl.base.number_order import each_once
 from xscl.batches.aggregate_answers import Frontier
 from xscl.batches.step_absence import Items, forbidden, reach_back
 from xscl.batches.step_meeting import Meeting, TooMany, walked
@@ -20,7 +21,7 @@ from xscl.batches.step_sharing import Narrowed, Sharing, narrowed
 from xscl.batches.step_values import Pairs, begun, kept_behind, long_enough
 from xscl.language.step_terms import Filter, Fold, Next, Node, Part, Without
 from xscl.store.results import NO_DOC
-from xscl.templates.columns import Bools, Int64s, numbered_rows, rising
+from xscl.templates.columns import Bools, Int64s, numbered_rows
 from xscl.templates.fold_rounds import MOST_INSTANCES, folded
 from xscl.templates.lanes import FAR, Requests, advance, reached
 from xscl.templates.longest import undominated
@@ -179,7 +180,7 @@ class Tree:
 
     def _keep_rights(self, node: Next | Fold, meeting: Meeting, waiting: Requests) -> None:
         kept = reached(meeting.lane, waiting, self._floor(node.left))
-        self._keep(node, "right", meeting.rights.take(rising(meeting.lane.row[kept])))
+        self._keep(node, "right", meeting.rights.take(each_once(meeting.lane.row[kept])))
 
     def _fold(self, node: Fold, sides: tuple[Rows, Rows], before: State) -> Rows:
         lefts, rights = sides

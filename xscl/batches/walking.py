@@ -159,19 +159,25 @@ def column_witnesses(
     if not documents_of(level, asked.answered):
         return
     known = _fact_variables(kernels)
-    for parts in _in_runs(_events(level, asked.answered, taken)):
+    for parts in _in_runs(_events(level, asked.answered, taken, _ROWS)):
         for batch in _together(level, parts):
             for rows in row_witnesses(kernels.matchers(), batch, lone):
                 yield from with_facts(rows, known)
 
 
-def _events(level: Level, channels: Collection[str], taken: TakenEvents | None) -> Iterator[pa.RecordBatch]:
-    """Yield the events of a level of some channels."""
+def _events(level: Level, channels: Collection[str], taken: TakenEvents | None, most: int) -> Iterator[pa.RecordBatch]:
+    """Yield the events of a level of some channels, ``most`` at a time."""
     if taken is not None and level == Level(0, taken.first, taken.last, level.channels, level.paths):
-        # All of them are asked for, or the batch would have none in memory.
-        yield from taken.rows.select(_READ).to_batches()
+        rows = taken.rows.select(_READ)
+        if not level.channels.keys() <= set(channels):
+            wanted = pa.array(sorted(level.channels.keys() & channels), pa.string())
+            rows = rows.filter(pc.is_in(rows.column("channel"), wanted))
+        yield from rows.to_batches(max_chunksize=most)
     else:
-        yield from _dataset(level).to_batches(columns=_READ, filter=_wanted(level, channels), batch_size=_ROWS)
+        readahead = {} if most == _ROWS else {"batch_readahead": 1, "fragment_readahead": 1}
+        yield from _dataset(level).to_batches(
+            columns=_READ, filter=_wanted(level, channels), batch_size=most, **readahead
+        )
 
 
 def _in_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
@@ -189,10 +195,12 @@ def _in_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]
     yield waiting
 
 
-def walked_parts(kernels: Kernels, asked: Asked, level: Level) -> Iterator[WalkedPart]:
-    """Walk the documents of a level in their order, first a few of them."""
+def walked_parts(
+    kernels: Kernels, asked: Asked, level: Level, taken: TakenEvents | None = None
+) -> Iterator[WalkedPart]:
+    """Walk the documents of a level in their order, first a few of them; ``taken`` are events that are in memory."""
     if documents_of(level, asked.walked):
-        for events in _parts(level, asked.walked):
+        for events in _parts(level, asked.walked, taken):
             documents = _with_documents(events, asked.shapes)
             rows = list(witness_rows(kernels.automaton(), documents, _fact_variables(kernels)))
             yield WalkedPart(rows, events.num_rows, pc.max(events.column("docid")).as_py())
@@ -228,20 +236,17 @@ def cut(asked: Asked, level: Level, parts: int) -> list[Level]:
     ]
 
 
-def _parts(level: Level, channels: Collection[str]) -> Iterator[pa.RecordBatch]:
+def _parts(level: Level, channels: Collection[str], taken: TakenEvents | None) -> Iterator[pa.RecordBatch]:
     """Yield the events of a level of some channels, some at a time, first a few."""
-    events = _dataset(level).to_batches(
-        columns=_READ, filter=_wanted(level, channels), batch_size=_FIRST, batch_readahead=1, fragment_readahead=1
-    )
     waiting: list[pa.RecordBatch] = []
-    rows = taken = 0
+    rows = size = 0
     most = _FIRST
-    for few in events:
+    for few in _events(level, channels, taken, _FIRST):
         waiting.append(few)
-        rows, taken = rows + few.num_rows, taken + few.nbytes
-        if rows >= most or taken >= _PART_BYTES:
+        rows, size = rows + few.num_rows, size + few.nbytes
+        if rows >= most or size >= _PART_BYTES:
             yield from _together(level, waiting)
-            waiting, rows, taken, most = [], 0, 0, min(4 * most, _PART)
+            waiting, rows, size, most = [], 0, 0, min(4 * most, _PART)
     yield from _together(level, waiting)
 
 

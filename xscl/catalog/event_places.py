@@ -11,9 +11,10 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.base.number_order import each_once
 from xscl.catalog.memberships import aliases
 from xscl.catalog.tables import EVENT_IDS, ROW_RANGES
-from xscl.templates.columns import Int64s, rising
+from xscl.templates.columns import Int64s
 
 __all__ = ["event_places", "places_before"]
 
@@ -27,7 +28,7 @@ def event_places(connection: Connection, channel: str, first: int, last: int) ->
         for row in connection.execute(spans)
     ]
     single = np.fromiter(connection.scalars(ids), np.int64)
-    return rising(np.concatenate([single, *ranges]))
+    return each_once(np.concatenate([single, *ranges]))
 
 
 def places_before(connection: Connection, channel: str, before: int, count: int) -> Int64s:
@@ -42,7 +43,7 @@ def places_before(connection: Connection, channel: str, before: int, count: int)
         left -= len(parts[-1])
         if not left:
             break
-    return rising(np.concatenate(parts))[-count:]
+    return each_once(np.concatenate(parts))[-count:]
 
 
 def _ids(connection: Connection, channel: str) -> sa.Select[Any]:

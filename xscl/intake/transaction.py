@@ -47,6 +47,7 @@ from xscl.store.event_files import new_event_file, write_event_file
 from xscl.store.home import Home
 from xscl.store.home_rows import tell_home
 from xscl.store.inventory import may_be_named
+from xscl.store.taken_events import keep_written
 
 __all__ = ["Chunk", "Terms", "note_refusals", "open_chunk", "told_file"]
 
@@ -94,6 +95,8 @@ class Chunk:
     """Rows about polls whose documents are taken here."""
     files: list[Path] = field(default_factory=list)
     """Written so far."""
+    written: list[tuple[Path, pa.Table]] = field(default_factory=list)
+    """Those of events, and what is in them."""
     report: IntakeReport = field(default_factory=IntakeReport)
     _unknown: dict[str, CatalogError] = field(default_factory=dict)
     """The refusal of each channel that has to be there and is not."""
@@ -202,6 +205,7 @@ class Chunk:
         step("intake.write")
         file = write_event_file(new_event_file(self.terms.home.folder("events"), first), table)
         self.files.append(file)
+        self.written.append((file, table))
         step("intake.wrote")
         path = f"events/{file.name}"
         add_event_files(self.connection, [{"path": path, "first": first, "last": last, "rows": len(table)}])
@@ -256,6 +260,8 @@ def open_chunk(terms: Terms, report: IntakeReport) -> Iterator[Chunk]:
             _discard(terms.home, chunk.files)
         raise
     step("intake.committed")
+    for file, table in chunk.written:
+        keep_written(file, table)
     for problem in chunk.rejected:
         chunk.report.note(problem)
     report.add(chunk.report)

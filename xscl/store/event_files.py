@@ -12,13 +12,14 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 
 from xscl.base.arrow_schemas import EVENT_SCHEMA
+from xscl.base.number_order import each_once
 from xscl.base.sealed import PAGE_CHECKSUMS, write_sealed
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import INTAKE_FILES
 from xscl.ingest.rows import cells_document
 from xscl.store.home import Home
 from xscl.store.parquet import int64s, joined, read_columns, rows_where
-from xscl.templates.columns import Int64s, rising
+from xscl.templates.columns import Int64s
 
 __all__ = ["event_document", "events_of", "new_event_file", "write_event_file"]
 
@@ -64,7 +65,7 @@ def events_of(
 ) -> pa.Table:
     """Read some events by number, from the files that hold them, or from tables that no file holds yet."""
     known = docids if isinstance(docids, np.ndarray) else np.fromiter(docids, dtype=np.int64, count=len(docids))
-    wanted = rising(known)
+    wanted = each_once(known)
     schema = pa.schema([EVENT_SCHEMA.field(name) for name in columns])
     if not len(wanted):
         return joined([], schema)

@@ -28,6 +28,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.failpoints import step
 from xscl.base.local_copies import near_file
+from xscl.base.number_order import each_once
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.catalog.prepared import prepared
 from xscl.catalog.state_files import count_held, replace_state_files
@@ -38,7 +39,7 @@ from xscl.store.kept_rows import KeptRows
 from xscl.store.state_files import Kind, StateFile, facts_of_file, open_links, times_of, write_run
 from xscl.store.watermarks import Watermarks, commit_watermarks
 from xscl.templates.bounds import UNBOUNDED
-from xscl.templates.columns import Int64s, rising
+from xscl.templates.columns import Int64s
 from xscl.templates.link_runs import LinkRun
 from xscl.templates.retention import Floors, floors
 from xscl.templates.run_files import open_run
@@ -316,7 +317,7 @@ class _Writer:
                     made.append(self._facts(write_run(self._new("witness"), whole), "witness"))
         for path, parts in self._shared.items():
             other = open_run(str(self.home.root / path))
-            rest = merged_run([other], [~documents_rows(other, rising(np.concatenate(parts)))])
+            rest = merged_run([other], [~documents_rows(other, each_once(np.concatenate(parts)))])
             gone.add(path)
             if rest.size:
                 made.append(self._facts(write_run(self._new("witness"), rest), "witness"))

@@ -19,10 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xscl.base.docids import place_of
+from xscl.base.number_order import each_once
 from xscl.base.sealed import CHECKED_PAGES
 from xscl.catalog.records import QueryInfo
 from xscl.store.parquet import codes, int64s, joined, list_parts, read_columns, rows_where
-from xscl.templates.columns import Bools, Int64s, rising, within
+from xscl.templates.columns import Bools, Int64s, within
 from xscl.templates.origins import batch_of, origin_of
 from xscl.templates.pair_spans import SPAN_SCHEMA, expanded_spans
 from xscl.templates.results import RESULT_SCHEMA, SPANS_FILE
@@ -328,11 +329,11 @@ class Meanings:
 
     def have(self, combinations: Combinations) -> Bools:
         """Tell the combinations that have a match."""
-        origins = rising(self._origin)
+        origins = each_once(self._origin)
         known = within(combinations.origin, origins)
         mine = np.searchsorted(origins, self._origin) << 32 | self._number
         place = np.searchsorted(origins, combinations.origin)
-        return known & within(place << 32 | combinations.number, rising(mine))
+        return known & within(place << 32 | combinations.number, each_once(mine))
 
     def columns(self) -> tuple[Int64s, Int64s, list[pa.Array]]:
         """Return the origin and the number of their classes, and lists: nodes, witness and groups."""

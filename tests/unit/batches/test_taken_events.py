@@ -24,6 +24,8 @@ QUERIES = (
     "SELECT k, count() AS n FROM a[./k->k] JOIN {k = l, 3 s} b[./k->l] WINDOW 5 s GROUP BY k",
     "a->x[./v > 8]",
     "a[./k->k] NEXT {k = l, 2 s} b[./k->l]",
+    "a[./k->k] JOIN {k = l, 3 s} d//m[./k->l]",
+    "d//m->x[./k = 'y']",
 )
 
 
@@ -58,6 +60,13 @@ def played(folder: Path, seed: int) -> list[tuple[object, ...]]:
             for name in choose.choice(["ab", "ba", "a"]):
                 for begin in range(first, first + 40, 20):
                     take(engine, name, rows(choose, begin, 20))
+            engine.ingest(
+                xscl.Event(
+                    channel, f"{channel}{number}", number / 5, xml=f"<d><m><k>{choose.choice('xyz')}</k></m></d>"
+                )
+                for number in range(first, first + 40)
+                for channel in choose.choice(["de", "d", "e"])
+            )
             engine.run_once(batch_docs=choose.choice([30, 1_000]))
         engine.end_input()
         engine.run_once()
@@ -66,19 +75,45 @@ def played(folder: Path, seed: int) -> list[tuple[object, ...]]:
 
 def test_answers_do_not_depend_on_what_is_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[bool] = []
-    read = taken_events.taken_events
+    read = taken_events.written_events
 
     def counted(*args: Any) -> taken_events.TakenEvents | None:
         held.append((found := read(*args)) is not None)
         return found
 
-    monkeypatch.setattr(ranges, "taken_events", counted)
+    monkeypatch.setattr(ranges, "written_events", counted)
+    monkeypatch.setattr(taken_events, "_written", {})
     found = played(tmp_path / "memory", 1)
-    assert found and all(held)
+    assert found and not held[0] and all(held[1:]) and len(held) > 3
+    assert not taken_events._written
     held.clear()
+    monkeypatch.setattr(taken_events, "_MOST_WRITTEN", 0)
+    assert played(tmp_path / "read", 1) == found
     monkeypatch.setattr(taken_events, "_MOST_BYTES", 0)
     assert played(tmp_path / "files", 1) == found
     assert held and not any(held)
+
+
+def test_a_process_without_batches_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(taken_events, "_written", {})
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.ingest([xscl.Event("d", "1", 1, xml="<d/>")])
+        assert not taken_events._written
+
+
+def test_the_newest_events_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(taken_events, "_asked", {tmp_path})
+    monkeypatch.setattr(taken_events, "_written", {})
+    table = pa.table({field.name: pa.nulls(10, field.type) for field in taken_events.EVENT_SCHEMA})
+    table = table.set_column(0, "docid", pa.array(range(10)))
+    monkeypatch.setattr(taken_events, "_MOST_WRITTEN", 2 * table.nbytes)
+    for name in "abc":
+        taken_events.keep_written(tmp_path / name, table)
+    assert list(taken_events._written) == [str(tmp_path / name) for name in "bc"]
+    found = taken_events.written_events([str(tmp_path / "b")], 2, 5)
+    assert found is not None and found.rows.column("docid").to_pylist() == [2, 3, 4, 5]
+    assert taken_events.written_events([str(tmp_path / name) for name in "bc"], 6, 9) is not None
+    assert taken_events.written_events([str(tmp_path / "b")], 6, 9) is None
 
 
 def test_a_batch_of_rows_under_windows_reads_its_events_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +141,7 @@ def test_a_batch_of_rows_under_windows_reads_its_events_once(tmp_path: Path, mon
         assert engine.matches()
     assert [columns for columns in read if "docid" in columns and "ts" in columns] == [
         [name for name in columns if name not in ("version", "declared", "time_source")]
-        for columns in [taken_events.EVENT_SCHEMA.names] * 2
+        for columns in [taken_events.EVENT_SCHEMA.names]  # those of the second batch are still in memory
     ]
 
 
