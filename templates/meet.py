@@ -136,6 +136,10 @@ class Meeting:
         new, run, table = self.new.run, other.run, self.table
         mine, value = equal_values(new, run)
         first, count_new = new.slices_of_values(mine)
+        if run is new:
+            # Of most values a batch has one row, which meets no other.
+            several = new.slice_starts[first + count_new] - new.slice_starts[first] > 1
+            mine, value, first, count_new = (each[several] for each in (mine, value, first, count_new))
         first_old, count_old = run.slices_of_values(value)
         slices, of = gather(first, count_new)
         keys = self.new.keys[new.slice_keys(slices)]

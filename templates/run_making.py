@@ -17,14 +17,17 @@ from xscl.templates.shapes import bundle_hashes, row_hashes
 __all__ = ["built_run", "different_shapes", "empty_run", "ranked_values", "run_of", "witness_keys"]
 
 
-def run_of(table: pa.Table) -> Run:
-    """Make a run of witness rows in any order, which are not late and are all that their documents have."""
+def run_of(table: pa.Table, known: tuple[tuple[Key, ...], Int64s] | None = None) -> Run:
+    """Make a run of witness rows in any order, which are not late and are all that their documents have.
+
+    ``known`` are their ``witness_keys`` where these were asked for before.
+    """
     if not table.num_rows:
         return empty_run()
     columns = {name: table.column(name).combine_chunks() for name in table.schema.names}
     docid, ts = _ints(columns["docid"]), _ints(columns["ts"])
     rank, first = ranked_values(_ints(columns["h"]), columns["strval"])
-    keys, key = witness_keys(table)
+    keys, key = witness_keys(table) if known is None else known
     order = order_by(rank * len(keys) + key, ts, docid)
     begin = group_starts(rank[order], key[order], docid[order])
     lead = order[begin[:-1]]

@@ -36,6 +36,8 @@ __all__ = [
 
 Key = tuple[int, str | None]
 """A variable and a function."""
+_MANY = 8
+"""A run's values for each that is asked for, where all are looked at."""
 KEY_BITS = 32
 """Bits of the key in a slice's code."""
 
@@ -140,6 +142,10 @@ class Run:
 
         A batch meets few of the values of a large run, so each is searched for and none of the others is read.
         """
+        if _MANY * len(values) > len(self.hashes):
+            begin = np.zeros(len(self.hashes) + 1, dtype=np.int64)
+            np.cumsum(np.bincount(self.slice_codes >> KEY_BITS, minlength=len(self.hashes)), out=begin[1:])
+            return begin[values], begin[values + 1] - begin[values]
         wanted = values << KEY_BITS
         first = np.searchsorted(self.slice_codes, wanted)
         return first, np.searchsorted(self.slice_codes, wanted + (1 << KEY_BITS)) - first
@@ -220,12 +226,16 @@ def _first(ts: Int64s, begin: Int64s, end: Int64s, bound: Int64s, *, beyond: boo
 
 def equal_values(one: Run, other: Run) -> tuple[Int64s, Int64s]:
     """Return the places of the values that two runs share."""
-    if not len(other.hashes):
+    if len(other.hashes) < len(one.hashes):
+        # Fewer are searched for among more.
+        others, mine = equal_values(other, one)
+        return mine, others
+    if not len(one.hashes):
         return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    if one is other:
+        return np.arange(len(one.hashes)), np.arange(len(one.hashes))
     at = np.minimum(np.searchsorted(other.hashes, one.hashes), len(other.hashes) - 1)
     mine = np.flatnonzero(other.hashes[at] == one.hashes)
-    if one is other:
-        return mine, mine
     others = at[mine]
     shared = each_once(np.concatenate([one.shared_hashes, other.shared_hashes]))
     if len(shared):

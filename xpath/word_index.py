@@ -106,8 +106,9 @@ class WordIndex:
             some, of = self._one_by_one(texts)
             places.append(some)
             numbers.append(of)
-        both = each_once(np.concatenate(places) * max(self._next, 1) + np.concatenate(numbers))
-        return both // max(self._next, 1), both % max(self._next, 1)
+        bits = self._next.bit_length()
+        both = each_once(np.concatenate(places) << bits | np.concatenate(numbers))
+        return both >> bits, both & ((1 << bits) - 1)
 
     def _one_by_one(self, texts: Sequence[str]) -> tuple[Int64s, Int64s]:
         found: list[tuple[int, int]] = []
@@ -206,7 +207,7 @@ class _Automaton:
             pairs = _pairs([(place, number) for place, text in enumerate(texts) for number in self.held(text)])
             return pairs[:, 0], pairs[:, 1]
         pairs = _pairs(hits)
-        begins = np.cumsum([0, *(len(text) + 1 for text in texts)])[:-1]
+        begins = np.cumsum([0, *map(len, texts)])[:-1] + np.arange(len(texts))
         text = np.searchsorted(begins, pairs[:, 0], side="right") - 1
         contains, starts, lengths = self._columns()
         inside, first = contains[pairs[:, 1]], starts[pairs[:, 1]]

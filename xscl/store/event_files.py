@@ -25,8 +25,9 @@ __all__ = ["event_document", "events_of", "new_event_file", "write_event_file"]
 
 _GROUP = 2_000  # small enough that a batch is read by all cores
 _GROUP_OF_ROWS = 10_000
+_SMALL, _SMALL_BYTES = 20_000, 1 << 24
+"""Rows of a file, and their bytes, that is merged with others later: a third less time, and half more space."""
 _OPTIONS = {
-    "compression": "zstd",
     "use_dictionary": ["channel", "version", "time_source", "membership"],  # columns of few different values
     "column_encoding": dict.fromkeys(
         ("docid", "item", "ts", "received", "behind", "declared", "start"), "DELTA_BINARY_PACKED"
@@ -41,13 +42,18 @@ def new_event_file(folder: Path, first: int) -> Path:
     return folder / f"{first:012d}-{uuid.uuid4().hex[:8]}.parquet"
 
 
-def write_event_file(path: Path, table: pa.Table) -> Path:
-    """Write events in the shape of ``EVENT_SCHEMA``; returns the file's name, which is ``path`` with a digest."""
+def write_event_file(path: Path, table: pa.Table, *, merged: bool = False) -> Path:
+    """Write events in the shape of ``EVENT_SCHEMA``; returns the file's name, which is ``path`` with a digest.
+
+    ``merged`` says that they are of several files.
+    """
+    is_small = len(table) <= _SMALL and table.nbytes <= _SMALL_BYTES
+    compression = "snappy" if is_small and not merged else "zstd"
     cells = table.column("cells")
     group = _GROUP if cells.null_count else _GROUP_OF_ROWS
 
     def write(target: Path) -> None:
-        pq.write_table(table, target, row_group_size=group, **_OPTIONS)
+        pq.write_table(table, target, row_group_size=group, compression=compression, **_OPTIONS)
 
     return write_sealed(path, write)
 

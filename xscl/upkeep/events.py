@@ -205,7 +205,7 @@ class EventUpkeep:
         if (np.diff(table.column("docid").to_numpy()) < 0).any():
             table = table.sort_by("docid")
         facts = json.dumps(_facts_of_rows(table), ensure_ascii=False).encode()
-        return write_event_file(target, table.replace_schema_metadata({_FACTS: facts}))
+        return write_event_file(target, table.replace_schema_metadata({_FACTS: facts}), merged=True)
 
     def _forget_ids(self, docids: Numbers) -> None:
         """Remove the ids of events that go, some in each transaction: they are out of sight already."""
