@@ -106,7 +106,7 @@ class Finder:
             self._single_blocks(fresh, edge, out)
         meets = ((alone[of] < 0) | both[of])[which] & ~fresh.column("late").to_numpy()
         held = self._held(fresh, meets)
-        return run_of(fresh, (keys, which)) if held.all() else run_of(fresh.filter(pa.array(held)), (keys, which[held]))
+        return run_of(fresh, (keys, which)) if held.all() else run_of(fresh.filter(pa.array(held)))
 
     @property
     def lone(self) -> frozenset[int]:

@@ -113,7 +113,7 @@ def check_events(events: Sequence[Event], limits: Limits = DEFAULT_LIMITS) -> li
 
 
 def _all_plain(events: Sequence[Event], contents: Sequence[bytes | XsclError]) -> list[CheckedEvent | Rejected] | None:
-    """Check events of which all are sound documents with ids in ASCII and whole seconds; None: look at each alone."""
+    """Check sound documents with ids in ASCII and whole seconds, all together; None where some event is another."""
     if len(events) != len(contents) or set(map(type, contents)) != {bytes}:
         return None
     names, ids, seconds, rows, starts, given = zip(*map(_CHECKED, events), strict=True)

@@ -96,7 +96,7 @@ class Chunk:
     files: list[Path] = field(default_factory=list)
     """Written so far."""
     written: list[tuple[Path, pa.Table]] = field(default_factory=list)
-    """Those of events, and what is in them."""
+    """Files of events among these, with their rows."""
     report: IntakeReport = field(default_factory=IntakeReport)
     _unknown: dict[str, CatalogError] = field(default_factory=dict)
     """The refusal of each channel that has to be there and is not."""

@@ -60,7 +60,8 @@ def keep_written(file: Path, rows: pa.Table) -> None:
 
 
 def written_events(paths: Sequence[str], first: int, last: int) -> TakenEvents | None:
-    """Return the events of a range that were kept; None: some were not.  What lies before its end is kept no longer.
+    """Return the events of a range from memory; None where some are in files alone.  A file that ends within the range
+    is forgotten.
 
     Args:
         paths: the files that have them.
