@@ -16,8 +16,8 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from xscl.base.number_order import each_once
 from xscl.base.alike_rows import AlikeRows
+from xscl.base.number_order import each_once
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, take
 from xscl.templates.document_facts import facts_of_rows
 from xscl.templates.edge_table import HALF_BITS, LOW_BITS, EdgeTable

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xscl.base.number_order import each_once
 from xscl.base.docids import place_of
+from xscl.base.number_order import each_once
 from xscl.templates.bounds import UNLESS_EXCHANGED
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, take
 from xscl.templates.document_facts import DocumentFacts

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from xscl.base.number_order import each_once
 from xscl.base.arrow_schemas import MEMBER
+from xscl.base.number_order import each_once
 from xscl.base.values import value_hashes
 from xscl.templates.columns import Bools, Int32s, Int64s, gather
 from xscl.templates.mapped_columns import open_columns, save_columns

@@ -19,8 +19,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from xscl.base.number_order import each_once
 from xscl.base.docids import PUBLISHED, place_of
+from xscl.base.number_order import each_once
 from xscl.base.values import COMPARISONS
 from xscl.templates.columns import Int32s, Int64s, gather, numbered, stacked, take
 from xscl.templates.guarded import Sought

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from xscl.base.number_order import each_once, order_by, order_of, places_in
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
+from xscl.base.number_order import each_once, order_by, order_of, places_in
 from xscl.templates.columns import Bools, Int32s, Int64s, gather
 from xscl.templates.run_making import built_run, different_shapes, empty_run, ranked_values, run_of
 from xscl.templates.runs import KEY_BITS, Key, Run, RunShapes
