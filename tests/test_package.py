@@ -148,6 +148,10 @@ def imports(path: Path) -> Iterator[str]:
             yield from (name if name in SOURCES else node.module for name in names)
 
 
+of_sources = pytest.mark.xdist_group("sources")
+"""Marks tests of a whole run that share what is read of all modules."""
+
+
 def top(module: str) -> str:
     return module.partition(".")[0]
 
@@ -179,11 +183,16 @@ def test_modules_can_be_imported() -> None:
         assert Path(str(found.__file__)).resolve() == SOURCES[module].resolve()
 
 
+@of_sources
 def test_folders_are_not_imported_by_their_bare_names() -> None:
     for module, path in SOURCES.items():
         assert not {top(name) for name in imports(path)} & set(PARTS), module
+    # To parse all tests takes long.
+    bare = re.compile(rf"^\s*(?:from|import)\s+(?:[\w.]+(?:\s+as\s+\w+)?\s*,\s*)*(?:{'|'.join(PARTS)})\b", re.MULTILINE)
+    for wrong in ("from xpath.walk import x", "x = 1\n    import os.path as p, templates", "import ingest.csv"):
+        assert bare.search(wrong), wrong
     for path in (ROOT / "tests").rglob("*.py"):
-        assert not {top(name) for name in imports(path)} & set(PARTS), path.name
+        assert not bare.search(path.read_text(encoding="utf-8")), path.name
 
 
 def room(module: str) -> str:
@@ -202,10 +211,12 @@ def upward(module: str) -> Iterator[str]:
             yield f"{module} imports {name}"
 
 
+@of_sources
 def test_imports_go_down() -> None:
     assert [each for module in SOURCES if module not in PROGRAMS for each in upward(module)] == []
 
 
+@of_sources
 def test_no_modules_import_each_other_in_a_circle() -> None:
     after = {module: {name for name in imports(path) if name in SOURCES} for module, path in SOURCES.items()}
     del after["xscl"]  # the names it offers are imported when they are asked for
@@ -215,6 +226,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert sorted(after) == []
 
 
+@of_sources
 @pytest.mark.parametrize("library", sorted(ALLOWED))
 def test_who_imports_a_library(library: str) -> None:
     found = {
@@ -225,6 +237,7 @@ def test_who_imports_a_library(library: str) -> None:
     assert found == ALLOWED[library]
 
 
+@of_sources
 def test_only_what_is_declared_is_imported() -> None:
     optional = PROJECT["project"]["optional-dependencies"]
     wanted = [*PROJECT["project"]["dependencies"], *optional["bench"], *optional["serve"]]
@@ -265,6 +278,7 @@ def test_packages_list_all_their_modules(package: str) -> None:
     assert sorted(listed_modules(package)) == sorted(name for name in SOURCES if name.startswith(f"{package}."))
 
 
+@of_sources
 @pytest.mark.parametrize("package", ["xscl.xpath", "xscl.templates"])
 def test_modules_come_after_those_that_they_use_in_the_reading_order(package: str) -> None:
     listed = listed_modules(package)
@@ -279,6 +293,7 @@ def offered(path: Path) -> set[str]:
     return {name for value in lists for name in ast.literal_eval(value)}
 
 
+@of_sources
 def test_modules_take_what_others_offer() -> None:
     names = {module: offered(path) for module, path in SOURCES.items()}
     taken = {
