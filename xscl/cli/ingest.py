@@ -41,10 +41,12 @@ from xscl.cli.reading_options import ChannelOption, IngestReading, TimedReading
 from xscl.cli.signals import interrupted_by_ctrl_c
 
 if TYPE_CHECKING:
+    from xscl.base.settings import Where
     from xscl.cli.client import Client
     from xscl.ingest.reading import Reading
     from xscl.intake.inputs import Taker
-    from xscl.intake.intake import IntakeReport
+    from xscl.intake.intake import Intake, IntakeReport
+    from xscl.spark.session_options import SessionOptions
     from xscl.store.home import Home
 
 __all__ = ["eval_", "ingest"]
@@ -89,53 +91,80 @@ def ingest(
     xscl ingest readings.csv --channel readings --id seq --ts time --null NA
     xscl ingest events.ndjson --url http://127.0.0.1:8080
     """
-    from xscl.base.system_errors import PASSES
-    from xscl.cli.following import AWAY, FollowedService
-    from xscl.ingest.sources import read_paths
-    from xscl.intake.inputs import take_sql_table
-    from xscl.intake.intake import Intake
-    from xscl.intake.where import take_files
-    from xscl.spark.session import start_session
-
     reading, session = options.reading(channel), on.session()
     if table is None:
         _refuse_urls(paths)
     own_limits = (options.max_bytes, options.max_nodes) != (DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES)
     only_home = follow or strict or table is not None or own_limits
     only_home = only_home or work.where != "auto" or on.are_given or not _are_small(paths)
-    if (client := at.client(only_home=only_home)) is not None:
+    if (client := at.client(only_home=only_home)) is None:
+        from xscl.intake.intake import Intake
+
+        intake = Intake(at.open(), strict=strict, limits=reading.limits)
         if table is not None:
-            raise needs_home("ingest --table", "how far a table was read stands in the catalogue of the home")
-        if strict:
-            raise needs_home("ingest --strict", "'xscl serve --strict' says for all whether channels have to be there")
-        reading = replace(reading, keeps_feeds=not client.is_found)
-        if follow:
-            _follow(FollowedService(client, reading.limits), paths, reading, every, AWAY)
+            report = _take_table(intake, paths, table, key, reading, follow=follow)
+        elif follow:
+            report = _follow_home(intake, paths, reading, every)
         else:
-            _exit_as(_push(client, at, paths, reading))
+            report = _take_files(intake, paths, reading, work.settings().where, session)
+        _exit_as(report)
         return
-    opened = at.open()
-    intake = Intake(opened, strict=strict, limits=reading.limits)
     if table is not None:
-        if key is None or channel is None or len(paths) != 1:
-            raise typer.BadParameter("--table goes with one URL of a database, --key and --channel")
-        if follow:
-            raise typer.BadParameter("--table reads what is there now; to go on, call it again", param_hint="--follow")
-        report = take_sql_table(intake, paths[0], table, key=key, reading=reading)
-        report_intake(report)
-    elif not follow:
-        report = take_files(
-            intake,
-            paths,
-            reading,
-            where=work.settings().where,
-            session=lambda: start_session(session),
-            records=lambda: shown_records(read_paths(paths, reading, stdin=sys.stdin.buffer)),
-        )
-        report_intake(report)
+        raise needs_home("ingest --table", "how far a table was read stands in the catalogue of the home")
+    if strict:
+        raise needs_home("ingest --strict", "'xscl serve --strict' says for all whether channels have to be there")
+    reading = replace(reading, keeps_feeds=not client.is_found)
+    if follow:
+        _follow_service(client, paths, reading, every)
     else:
-        report = _follow(intake, paths, reading, every, PASSES)
-    _exit_as(report)
+        _exit_as(_push(client, at, paths, reading))
+
+
+def _take_table(
+    intake: Intake, paths: Sequence[str], table: str, key: str | None, reading: Reading, *, follow: bool
+) -> IntakeReport:
+    """Take in what a table of a database has had since it was read last."""
+    from xscl.intake.inputs import take_sql_table
+
+    if key is None or reading.channel is None or len(paths) != 1:
+        raise typer.BadParameter("--table goes with one URL of a database, --key and --channel")
+    if follow:
+        raise typer.BadParameter("--table reads what is there now; to go on, call it again", param_hint="--follow")
+    report = take_sql_table(intake, paths[0], table, key=key, reading=reading)
+    report_intake(report)
+    return report
+
+
+def _take_files(
+    intake: Intake, paths: Sequence[str], reading: Reading, where: Where, session: SessionOptions
+) -> IntakeReport:
+    """Take in files, in tasks of Spark where that is sooner done."""
+    from xscl.ingest.sources import read_paths
+    from xscl.intake.where import take_files
+    from xscl.spark.session import start_session
+
+    report = take_files(
+        intake,
+        paths,
+        reading,
+        where=where,
+        session=lambda: start_session(session),
+        records=lambda: shown_records(read_paths(paths, reading, stdin=sys.stdin.buffer)),
+    )
+    report_intake(report)
+    return report
+
+
+def _follow_home(intake: Intake, paths: Sequence[str], reading: Reading, every: str) -> IntakeReport:
+    from xscl.base.system_errors import PASSES
+
+    return _follow(intake, paths, reading, every, PASSES)
+
+
+def _follow_service(client: Client, paths: Sequence[str], reading: Reading, every: str) -> None:
+    from xscl.cli.following import AWAY, FollowedService
+
+    _follow(FollowedService(client, reading.limits), paths, reading, every, AWAY)
 
 
 def _are_small(paths: Sequence[str]) -> bool:

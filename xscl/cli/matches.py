@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -19,7 +21,7 @@ from xscl.cli.options import JsonOption, Printing, ServedOptions, held_by_databa
 from xscl.cli.printing import Format, print_rows
 
 if TYPE_CHECKING:
-    from xscl.answers.match_listing import Listing, MatchListing
+    from xscl.answers.match_listing import Listing
 
 __all__ = ["match_app"]
 
@@ -106,12 +108,26 @@ def match_list(
     from xscl.cli.next_steps import no_matches
     from xscl.cli.remote import RemoteMatches
 
-    limit = None if distinct else options.limit
     printed, client = printing.chosen(), at.client()
-    listing = replace(times.listing(query, options.behind, limit), current=current, by=by or ())
-    found: MatchListing | RemoteMatches
-    try:
+    listing = replace(
+        times.listing(query, options.behind, None if distinct else options.limit), current=current, by=by or ()
+    )
+    with _refusals_of(options):
         found = list_matches(at.open(), listing) if client is None else RemoteMatches(client, listing)
+    listed = islice(with_other_documents(found), options.limit) if distinct else found
+    shown = print_matches(listed, printed, cursors=listing.after is not None)
+    if not shown and printed in (MatchFormat.cards, MatchFormat.table):
+        say("no match fits" if listing != ALL_MATCHES or client is not None else no_matches(at.open().catalog))
+    for note in found.notes:
+        say(f"note: {note}")
+    _keep_place(options.cursor, found.cursor, told=listing.after is not None)
+
+
+@contextmanager
+def _refusals_of(options: CursorOptions) -> Iterator[None]:
+    """Make the refusal of a listing one of the option that asked for it."""
+    try:
+        yield
     except EngineError as error:
         option = _OPTIONS.get(error.condition)
         if option is None:
@@ -119,19 +135,17 @@ def match_list(
         if option == "--after" and options.cursor is not None:
             option = f"--cursor {options.cursor}"
         raise typer.BadParameter(str(error), param_hint=option) from None
-    listed = islice(with_other_documents(found), options.limit) if distinct else found
-    shown = print_matches(listed, printed, cursors=listing.after is not None)
-    if not shown and printed in (MatchFormat.cards, MatchFormat.table):
-        say("no match fits" if listing != ALL_MATCHES or client is not None else no_matches(at.open().catalog))
-    for note in found.notes:
-        say(f"note: {note}")
-    if options.cursor is not None:
+
+
+def _keep_place(path: Path | None, cursor: str, *, told: bool) -> None:
+    """Put the cursor into its file, or tell it."""
+    if path is not None:
         # What was not put out is not behind the cursor.
         sys.stdout.flush()
-        with written_whole(options.cursor) as file:
-            file.write(f"{found.cursor}\n".encode())
-    elif listing.after is not None:
-        say(f"go on with --after {found.cursor}")
+        with written_whole(path) as file:
+            file.write(f"{cursor}\n".encode())
+    elif told:
+        say(f"go on with --after {cursor}")
 
 
 @command(match_app, "count")
