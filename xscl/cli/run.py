@@ -61,16 +61,12 @@ def run(
     xscl run --every 10s --fetch
     xscl run --every 1min --master spark://host:7077
     """
-    from xscl.base.durations import parse_duration
     from xscl.base.system_errors import Patience
     from xscl.engine import Engine
 
     if once and every is not None:
         raise typer.BadParameter("--once and --every exclude each other")
-    try:
-        pause = parse_duration(every or _EVERY) / 1e6
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--every") from None
+    pause = _seconds(every or _EVERY)
     settings, session_options = work.settings(), on.session()
     polling = poll_settings(contact, patience_s=pause) if fetch else None
     patience = Patience(complain)
@@ -91,12 +87,8 @@ def run(
                     failed = len(polled.problems)
                     done += polled.feeds - failed
                 if once:
-                    busy = sum(
-                        bool(report.events or report.filled or report.replayed or report.matches) for report in reports
-                    )
-                    if not busy:
-                        say("nothing new" + (": no feed could be read" if failed and not done else ""))
-                    done += busy
+                    unread = ": no feed could be read" if failed and not done else ""
+                    done += _busy(reports, idle=f"nothing new{unread}")
                     break
                 if not reports and not told:
                     say("waiting for events; Ctrl-C ends")
@@ -112,6 +104,23 @@ def run(
     if end.code:
         raise typer.Exit(end.code)
     exit_partly(done if failed else 1, lost + failed)
+
+
+def _seconds(every: str) -> float:
+    from xscl.base.durations import parse_duration
+
+    try:
+        return parse_duration(every) / 1e6
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--every") from None
+
+
+def _busy(reports: Iterable[BatchReport], *, idle: str) -> int:
+    """Count the batches that had something to do; say so if there are none."""
+    busy = sum(bool(report.events or report.filled or report.replayed or report.matches) for report in reports)
+    if not busy:
+        say(idle)
+    return busy
 
 
 def _round(
