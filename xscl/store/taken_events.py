@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,6 +31,8 @@ _written: dict[str, pa.Table] = {}
 """Rows of files that were written here, and that no batch has had, the oldest first."""
 _asked: set[Path] = set()
 """Folders of the files that batches of this process have asked for."""
+_lock = Lock()
+"""Held by whoever looks at both: a service takes events in beside its batches."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -49,14 +52,15 @@ class TakenEvents:
 
 def keep_written(file: Path, rows: pa.Table) -> None:
     """Keep events that were written to a file and committed, if batches run in this process."""
-    if file.parent not in _asked:
-        return
-    _written[str(file)] = rows.select(_READ)
-    size = sum(table.nbytes for table in _written.values())
-    for path in list(_written):
-        if size <= _MOST_WRITTEN:
-            break
-        size -= _written.pop(path).nbytes
+    with _lock:
+        if file.parent not in _asked:
+            return
+        _written[str(file)] = rows.select(_READ)
+        size = sum(table.nbytes for table in _written.values())
+        for path in list(_written):
+            if size <= _MOST_WRITTEN:
+                break
+            size -= _written.pop(path).nbytes
 
 
 def written_events(paths: Sequence[str], first: int, last: int) -> TakenEvents | None:
@@ -68,11 +72,12 @@ def written_events(paths: Sequence[str], first: int, last: int) -> TakenEvents |
         first: the least number.
         last: the greatest one.
     """
-    _asked.update(Path(path).parent for path in paths)
-    kept = [_written.get(path) for path in paths]
-    for path, rows in zip(paths, kept, strict=True):
-        if rows is not None and rows.column("docid")[-1].as_py() <= last:
-            del _written[path]
+    with _lock:
+        _asked.update(Path(path).parent for path in paths)
+        kept = [_written.get(path) for path in paths]
+        for path, rows in zip(paths, kept, strict=True):
+            if rows is not None and rows.column("docid")[-1].as_py() <= last:
+                del _written[path]
     if not kept or any(rows is None for rows in kept):
         return None
     return _within(pa.concat_tables([rows for rows in kept if rows is not None]), first, last)
