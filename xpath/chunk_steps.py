@@ -5,6 +5,7 @@ A node is its kind and its row: an element, attribute or text node of a chunk, o
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from xscl.xpath.chunk_texts import attribute_values, string_values, text_values
 from xscl.xpath.column_chunk import ColumnChunk
 from xscl.xpath.condition import matches_name
 from xscl.xpath.pattern import Axis, NodeTest
-from xscl.xpath.runs import Int64s, gather
+from xscl.xpath.runs import Int64s, distinct, gather
 
 __all__ = ["ChunkSteps", "Kind"]
 
@@ -39,13 +40,28 @@ class ChunkSteps:
         chunk = self.chunk
         if test.kind == "text":
             return np.arange(len(chunk.texts.owner))
-        paths = chunk.path if test.kind == "element" else chunk.attribute_path
-        names = chunk.names
-        passes = np.zeros(len(names.ends), dtype=np.bool_)
-        for path in np.flatnonzero(np.bincount(paths)).tolist():
-            name = names.names[names.ends[path]]
-            passes[path] = matches_name(test, name if test.kind == "element" else name[1:])
-        return np.flatnonzero(passes[paths])
+        if test.kind == "element":
+            name_of, names = self._element_names
+        else:
+            name_of, names = self._attribute_names
+        passes = np.array([matches_name(test, name) for name in names], dtype=np.bool_)
+        return np.flatnonzero(passes[name_of])
+
+    @cached_property
+    def _element_names(self) -> tuple[Int64s, list[str]]:
+        """Distinct names of elements, and the place of each element's among them."""
+        ends, which = distinct(self._ends[self.chunk.path])
+        return which, [self.chunk.names.names[end] for end in ends.tolist()]
+
+    @cached_property
+    def _attribute_names(self) -> tuple[Int64s, list[str]]:
+        """Distinct names of attributes, and the place of each attribute's among them."""
+        ends, which = distinct(self._ends[self.chunk.attribute_path])
+        return which, [self.chunk.names.names[end][1:] for end in ends.tolist()]
+
+    @cached_property
+    def _ends(self) -> Int64s:
+        return np.array(self.chunk.names.ends, dtype=np.int64)
 
     def texts(self, kind: Kind, rows: Int64s) -> pa.StringArray:
         """Return the string values of nodes."""

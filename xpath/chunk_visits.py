@@ -15,10 +15,10 @@ from xscl.xpath.chunk_steps import ChunkSteps, Kind
 from xscl.xpath.chunk_texts import attribute_values, string_values, text_values
 from xscl.xpath.column_chunk import Beside, Bools, ColumnChunk
 from xscl.xpath.fact_rows import Facts, FactVariables
+from xscl.xpath.guarded_states import Seeds
 from xscl.xpath.nodes import DOCUMENT
 from xscl.xpath.path_moves import NO_TEMPLATE, PathMoves
 from xscl.xpath.runs import Int64s, gather
-from xscl.xpath.states import Branch
 from xscl.xpath.witness_columns import Visits
 
 __all__ = ["ChunkVisits"]
@@ -118,15 +118,15 @@ class ChunkVisits:
 
     def _guarded(self, automaton: Automaton, kinds: Sequence[Kind], left: Bools) -> Iterator[_Found]:
         """Yield the nodes at which guarded states are reached; documents with those that chains note are left."""
-        seeds = [seed for kind in kinds for seed in self._seeds(kind)]
-        if not seeds:
+        seeds = [self._seeds(kind) for kind in kinds]
+        if not any(each.branches for each in seeds):
             return
         chunk = self._chunk
         states = self._moves.guarded_states(automaton, len(chunk.places))
         if states is None:
             self.postponed = True
-            for kind, rows, _ in seeds:
-                left[self._of_kind(kind).document[rows]] = True
+            for each in seeds:
+                left[self._of_kind(each.kind).document[each.rows]] = True
             return
         behind = len(self._templates)
         self._templates = [*self._templates, *states.templates]
@@ -155,16 +155,16 @@ class ChunkVisits:
         self._facts_found = Facts(codes >> 32, codes & ((1 << 32) - 1))
         self._fact_bounds = np.searchsorted(self._facts_found.documents, np.arange(len(self.left) + 1))
 
-    def _seeds(self, kind: Kind) -> Iterator[tuple[Kind, Int64s, Branch]]:
-        """Yield the nodes to which branches lead from plain states to guarded ones."""
+    def _seeds(self, kind: Kind) -> Seeds:
+        """Return the nodes to which branches lead from plain states to guarded ones."""
         paths = self._of_kind(kind).path
         rows = np.flatnonzero(self._moves.guarded[paths])
         rows = rows[np.argsort(paths[rows], kind="stable")]
-        distinct, first = np.unique(paths[rows], return_index=True)
-        for path, of_path in zip(distinct.tolist(), np.split(rows, first[1:]), strict=False):
-            move = self._moves.moves[path]
-            if move is not None:
-                yield from ((kind, of_path, branch) for branch in move.guarded)
+        distinct, first, counts = np.unique(paths[rows], return_index=True, return_counts=True)
+        of_path = [self._moves.branches(path) for path in distinct.tolist()]
+        many = [len(branches) for branches in of_path]
+        every = [branch for branches in of_path for branch in branches]
+        return Seeds(kind, rows, every, np.repeat(first, many), np.repeat(counts, many))
 
     def _sums(self, nodes: _Nodes, amounts: Int64s) -> Int64s:
         return np.bincount(nodes.document, amounts, len(self._chunk.places)).astype(np.int64)

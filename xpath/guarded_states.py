@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xscl.base.number_order import each_once
+from xscl.base.number_order import each_once, order_of
 from xscl.xpath.chunk_steps import ChunkSteps, Kind
 from xscl.xpath.key_numbers import Keys
 from xscl.xpath.node_conditions import NodeConditions
@@ -22,7 +22,7 @@ from xscl.xpath.runs import Int64s, distinct, gather
 from xscl.xpath.states import DOCUMENT_NODE, Branch, State
 from xscl.xpath.trie import Trie
 
-__all__ = ["GuardedStates", "Reached"]
+__all__ = ["GuardedStates", "Reached", "Seeds"]
 
 _NONE = -1
 
@@ -33,6 +33,17 @@ class Reached(NamedTuple):
     kind: Kind
     rows: Int64s
     states: Int64s
+
+
+class Seeds(NamedTuple):
+    """Nodes of one kind with branches that lead from plain states to guarded ones."""
+
+    kind: Kind
+    rows: Int64s
+    branches: list[Branch]
+    begins: Int64s
+    """Begin of each branch's nodes among the rows; those of several may be the same."""
+    counts: Int64s
 
 
 class GuardedStates:
@@ -50,26 +61,21 @@ class GuardedStates:
             guards.setdefault(test, NodeConditions()).keep(asked)
         self._states: dict[State, int] = {}
         self._branches: dict[Branch, int] = {}
-        self._test_of: list[int] = []
         free: list[int] = []
+        test_of: list[int] = []
         keys: list[tuple[int, int, int]] = []
-        leads: dict[tuple[Axis, int], list[tuple[int, int]]] = {}
         for branch, test in _branches(trie):
             number = self._branches[branch] = len(self._branches)
-            self._test_of.append(test)
+            test_of.append(test)
             known = branch.free if branch.free is not None and not branch.free.plain else None
             free.append(_NONE if known is None else self._number(known))
             keys += [(number, guard, self._number(state)) for guard, state in branch.guarded.items()]
-        for state, number in self._states.items():
-            axes: tuple[tuple[Axis, dict[int, Branch]], ...] = ("child", state.child), ("descendant", state.descendant)
-            for axis, branches in axes:
-                for test, branch in branches.items():
-                    leads.setdefault((axis, test), []).append((number, self._branches[branch]))
+        self._leads = self._leads_of_states()
+        self._test_of = np.array(test_of, dtype=np.int64)
         self._free = np.array(free, dtype=np.int64)
         table = np.array(sorted(keys), dtype=np.int64).reshape(-1, 3)
         self._keys: Keys = _keys(table[:, 0], table[:, 1])
         self._led = table[:, 2]
-        self._leads = {step: self._lead(pairs) for step, pairs in leads.items()}
         self.templates: list[RowTemplate] = []
         self.template = np.full(len(self._states), _NONE)
         """Number of each state's template."""
@@ -90,33 +96,34 @@ class GuardedStates:
     def _number(self, state: State) -> int:
         return self._states.setdefault(state, len(self._states))
 
-    def _lead(self, pairs: Sequence[tuple[int, int]]) -> Int64s:
-        """Return the branch of each state that leads on by one step."""
-        found = np.full(len(self._states), _NONE)
-        for state, branch in pairs:
-            found[state] = branch
-        return found
+    def _leads_of_states(self) -> _Leads:
+        steps: dict[tuple[Axis, int], int] = {}
+        begins, step_of, branch_of = [0], [], []
+        for state in self._states:
+            axes: tuple[tuple[Axis, dict[int, Branch]], ...] = ("child", state.child), ("descendant", state.descendant)
+            for axis, branches in axes:
+                for test, branch in branches.items():
+                    step_of.append(steps.setdefault((axis, test), len(steps)))
+                    branch_of.append(self._branches[branch])
+            begins.append(len(step_of))
+        return _Leads(list(steps), *(np.array(column, dtype=np.int64) for column in (begins, step_of, branch_of)))
 
-    def reached(self, steps: ChunkSteps, seeds: Sequence[tuple[Kind, Int64s, Branch]]) -> Iterator[Reached]:
-        """Yield the nodes at which guarded states are reached.
+    def reached(self, steps: ChunkSteps, seeds: Sequence[Seeds]) -> Iterator[Reached]:
+        """Yield the nodes at which guarded states are reached, from nodes with branches of plain states to these."""
+        ways = [way for each in seeds for way in self._sown(each)]
+        # A branch is so many steps from the first conditions, so no pass has the branches of another.
+        while ways:
+            found = [self._entered(steps, way) for way in _together(ways)]
+            yield from found
+            ways = [way for each in found if each.kind in ("document", "element") for way in self._led_on(steps, each)]
 
-        ``seeds`` are nodes of a kind, each with a branch that leads from a plain state to guarded ones there.
-        """
-        together: dict[tuple[Kind, int], list[tuple[Int64s, Int64s]]] = {}
-        for kind, rows, branch in seeds:
-            number = self._branches[branch]
-            pair = rows, np.full(len(rows), number)
-            together.setdefault((kind, self._test_of[number]), []).append(pair)
-        waiting = [
-            _Way(kind, test, np.concatenate([rows for rows, _ in pairs]), np.concatenate([of for _, of in pairs]))
-            for (kind, test), pairs in together.items()
-        ]
-        while waiting:
-            way = waiting.pop()
-            found = self._entered(steps, way)
-            yield found
-            if way.kind in ("document", "element"):
-                waiting += self._led_on(steps, found)
+    def _sown(self, seeds: Seeds) -> Iterator[_Way]:
+        branches = np.array([self._branches[branch] for branch in seeds.branches], dtype=np.int64)
+        tests = self._test_of[branches]
+        for test in each_once(tests).tolist():
+            of = tests == test
+            at, which = gather(seeds.begins[of], seeds.counts[of])
+            yield _Way(seeds.kind, test, seeds.rows[at], branches[of][which])
 
     def _entered(self, steps: ChunkSteps, way: _Way) -> Reached:
         """Return the states that branches lead to at nodes that pass their test: those without conditions, and those
@@ -139,17 +146,21 @@ class GuardedStates:
         return Reached(way.kind, np.concatenate(rows), np.concatenate(states))
 
     def _led_on(self, steps: ChunkSteps, found: Reached) -> Iterator[_Way]:
-        for (axis, test), lead in self._leads.items():
-            branches = lead[found.states]
-            leading = np.flatnonzero(branches != _NONE)
-            if not len(leading):
-                continue
+        leads = self._leads
+        lead, of_found = gather(leads.begins[found.states], np.diff(leads.begins)[found.states])
+        order = order_of(leads.steps[lead], len(leads.distinct))
+        lead, of_found = lead[order], of_found[order]
+        asked, first = np.unique(leads.steps[lead], return_index=True)
+        bounds = [*first.tolist(), len(lead)]
+        for number, low, high in zip(asked.tolist(), bounds, bounds[1:], strict=False):
+            axis, test = leads.distinct[number]
+            leading, branches = of_found[low:high], leads.branches[lead[low:high]]
             rows_once, which = distinct(found.rows[leading])
             node_test = self._tests[test]
             place, rows = steps.step(found.kind, rows_once, axis, node_test)
             begin = np.searchsorted(place, np.arange(len(rows_once) + 1))
             at, pair = gather(begin[which], np.diff(begin)[which])
-            rows, of = rows[at], branches[leading[pair]]
+            rows, of = rows[at], branches[pair]
             if axis == "descendant":  # a child has one parent, and a branch one state
                 both = each_once(_keys(rows, of))
                 rows, of = (both >> np.uint64(32)).astype(np.int64), (both & _LOW).astype(np.int64)
@@ -165,6 +176,28 @@ class _Way(NamedTuple):
     rows: Int64s
     branches: Int64s
     """No pair of a node and a branch comes twice."""
+
+
+class _Leads(NamedTuple):
+    """Steps that lead on from states, state by state."""
+
+    distinct: list[tuple[Axis, int]]
+    """Axis and test of each step, by the step's number."""
+    begins: Int64s
+    """Begin of each state's steps, and the end."""
+    steps: Int64s
+    branches: Int64s
+
+
+def _together(ways: Sequence[_Way]) -> list[_Way]:
+    """Make ways of one kind and test one."""
+    parts: dict[tuple[Kind, int], list[_Way]] = {}
+    for way in ways:
+        parts.setdefault((way.kind, way.test), []).append(way)
+    return [
+        _Way(kind, test, np.concatenate([way.rows for way in some]), np.concatenate([way.branches for way in some]))
+        for (kind, test), some in parts.items()
+    ]
 
 
 _LOW = np.uint64((1 << 32) - 1)

@@ -16,6 +16,7 @@ from xscl.xpath.guarded_states import GuardedStates
 from xscl.xpath.node_conditions import NodeConditions
 from xscl.xpath.row_template import RowTemplate, template_columns
 from xscl.xpath.runs import Int64s
+from xscl.xpath.states import Branch
 
 __all__ = ["NO_TEMPLATE", "PathMoves"]
 
@@ -92,6 +93,11 @@ class PathMoves:
             if move is not None:
                 self._note(path, move, way)
         self._arrays()
+
+    def branches(self, path: int) -> tuple[Branch, ...]:
+        """Return the branches that lead to guarded states at nodes of a path."""
+        move = self.moves[path]
+        return () if move is None else move.guarded
 
     def _note(self, path: int, move: Move, way: tuple[int, ...]) -> None:
         self.beyond[path] = bool(move.climbed) or move.refused
