@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from xscl.base.number_order import order_of
 from xscl.batches.aggregate_values import NOTHING, Column, column_of, dictionaries
 from xscl.language.aggregates import Counted
 from xscl.language.terms import Term
@@ -25,8 +26,6 @@ BEHIND = 1 << 62
 """Place of a match whose time is not settled: behind all that are."""
 _GREAT = 1 << 53
 """Whole numbers up to it are doubles."""
-_BITS = 16
-_DIGIT = (1 << _BITS) - 1
 _VIEWS = 8
 """Views of matches that are held: whoever came at another place sees other matches."""
 
@@ -209,7 +208,7 @@ class Runs:
         groups, parts = matches.groups(operands), matches.groups(operands + per)
         self._operands = groups.columns
         rows = np.flatnonzero(parts.there)
-        self.rows: Int64s = rows[_order(groups.codes[rows])]
+        self.rows: Int64s = rows[order_of(groups.codes[rows])]
         self.codes: Int64s = groups.codes[self.rows]
         """Group of each."""
         self.parts: Int64s = parts.codes[self.rows]
@@ -246,17 +245,6 @@ class Runs:
     def latest(self, low: int, high: int) -> int:
         """Return when the last of some matches was received."""
         return int(self.matches.received[self.rows[low:high]].max())
-
-
-def _order(codes: Int64s) -> Int64s:
-    """Return the places of small numbers in their order, those of equal ones as they stand."""
-    low = np.argsort((codes & _DIGIT).astype(np.uint16), kind="stable")  # digit by digit, in linear time
-    high = codes >> _BITS
-    if not high.any():
-        return low
-    if high.max() > _DIGIT:
-        return np.argsort(codes, kind="stable")
-    return low[np.argsort(high[low].astype(np.uint16), kind="stable")]
 
 
 def _compact(codes: Int64s, there: Bools) -> Int64s:
