@@ -50,6 +50,7 @@
 * ``made_answers``: Answers that are documents of their own, of windows and of steps: the documents, and a match of each
 * ``match_documents``: The output documents of matches, and what else their members' documents say
 * ``missing_rows``: Rows that a walk of held events has found and the join state lacks
+* ``new_rows``: Rows that a batch adds to the join state: runs of witness rows, and files of rows of links
 * ``publish_lateness``: Lateness of published documents
 * ``publish_levels``: Levels of published channels
 * ``published_documents``: Published documents: output documents of matches, as events of their channels

@@ -117,7 +117,7 @@ class Attempt:
         self.joined = time.perf_counter()
         published = {} if self.publisher is None else self.publisher.newest
         if self.times.newest or published or self.span.beats:
-            files, rows = ([], {}) if self.work is None else (self.work.files, self.work.waiting)
+            files, rows = ([], {}) if self.work is None else (self.work.new.files, self.work.new.waiting)
             self._change(files, rows, published)
 
     def _tell(self, files: Sequence[Path]) -> None:

@@ -139,28 +139,28 @@ class HeldWalk:
         """Walk part after part; ``rows`` and ``links`` have those of the last one."""
         work = self.work
         for level in self._events.levels(work.home, work.plan.walked | work.plan.answered, self._cut):
-            before = len(work.written)
+            before = len(work.new.written)
             work.process(level)
-            self._own = work.written[before:]
+            self._own = work.new.written[before:]
             yield level
             if not self._joins:
-                work.drop()  # nothing meets anything
-            elif sum(run.size for run in work.waiting.values()) > _MANY_ROWS:
-                work.write_waiting()
+                work.new.drop()  # nothing meets anything
+            elif work.new.waiting_size > _MANY_ROWS:
+                work.new.write_waiting()
 
     def also(self, level: Level) -> Level:
         """Walk one more part; returns it with its number."""
-        before = len(self.work.written)
+        before = len(self.work.new.written)
         numbered = replace(level, part=self._cut().part)
         self.work.process(numbered)
-        self._own = self.work.written[before:]
+        self._own = self.work.new.written[before:]
         return numbered
 
     def rows(self) -> Iterator[pa.Table]:
         """Yield the witness rows of the last part."""
         for kind, path in self._own:
             if kind == "witness":
-                yield self.work.rows(path)
+                yield self.work.new.rows(path)
 
     def links(self) -> Iterator[pa.Table]:
         """Yield the rows of links that the last part has found."""
@@ -190,7 +190,7 @@ class HeldWalk:
 
     def close(self) -> None:
         """Remove the rows that were written: what is needed of them has been taken."""
-        self.work.drop()
+        self.work.new.drop()
 
     def _cut(self) -> _Cut:
         self._parts += 1

@@ -20,13 +20,13 @@ import pyarrow as pa
 
 from xscl.base.alike_rows import LoneRows
 from xscl.base.failpoints import step
-from xscl.base.local_copies import near_file
 from xscl.base.number_order import each_once
 from xscl.base.progress import told
 from xscl.base.safe_xml import work_time
 from xscl.batches.driver import Driver
 from xscl.batches.kernels import QueryFiles, kernels_of
 from xscl.batches.link_work import LinkWork
+from xscl.batches.new_rows import NewRows
 from xscl.batches.quotas import BindingCount
 from xscl.batches.refusals import Unnamed, refused_at_joining, refused_at_matching
 from xscl.batches.tasks import (
@@ -59,16 +59,11 @@ from xscl.planning.planned import Plan
 from xscl.spark.places import OnSpark, slots_of
 from xscl.spark.start_cost import start_seconds
 from xscl.store.home import Home
-from xscl.store.inventory import remove
 from xscl.store.join_state import HeldState
 from xscl.store.parquet import data_files
-from xscl.store.state_files import Kind, write_run
 from xscl.store.taken_events import TakenEvents
 from xscl.templates.origins import origin_of
 from xscl.templates.results import ResultColumns
-from xscl.templates.run_files import open_run
-from xscl.templates.run_rows import merged_run, rows_of_run
-from xscl.templates.runs import Run
 from xscl.templates.set_apart import SetApart
 
 if TYPE_CHECKING:
@@ -86,8 +81,6 @@ _JOB_SECONDS = 0.1
 """Processor time of a job of Spark, about: what runs of its tasks find in each other within that is found here."""
 _ROW_SECONDS = 1e-6
 """Processor time for a row that columns answer."""
-_MANY_ROWS = 1_000_000
-"""Rows of a run that stays in memory while later parts are to meet it."""
 
 
 @dataclass
@@ -107,10 +100,6 @@ class BatchWork:
     on_spark: bool = False
     """Whether tasks of Spark have done some of it."""
     counts: Counter[str] = field(default_factory=Counter)
-    written: list[tuple[Kind, str]] = field(default_factory=list)
-    """Runs of new rows, and files of rows of links."""
-    waiting: dict[str, Run] = field(default_factory=dict)
-    """Runs of ``written`` that are in memory; they go to files only if someone reads them."""
     refused: list[Unnamed] = field(default_factory=list)
     """Refusals at matching and joining."""
     stage1_s: float = 0.0
@@ -123,8 +112,7 @@ class BatchWork:
     apart: list[SetApart] = field(default_factory=list)
     """Matches of these groups that were found here."""
     links: LinkWork = field(init=False)
-    _earlier: list[Run] = field(default_factory=list)
-    """Runs of earlier levels and parts, as the next one meets them: small ones are merged."""
+    new: NewRows = field(init=False)
     _parts: Counter[int] = field(default_factory=Counter)
     """Origins that were given out, by level."""
     _tasks: int = 0
@@ -132,6 +120,7 @@ class BatchWork:
 
     def __post_init__(self) -> None:
         self.links = LinkWork(self.home, self.plan.program, self.state)
+        self.new = NewRows(self.home.root)
 
     def results(self, level: Level) -> Path:
         """Return the folder of a level's results."""
@@ -161,23 +150,6 @@ class BatchWork:
         if counts["refused"]:
             self.refused += refused_at_joining(self.results(level))
         return counts["match"]
-
-    @property
-    def files(self) -> list[tuple[Kind, str]]:
-        """Files of ``written`` that are there."""
-        return [(kind, path) for kind, path in self.written if path not in self.waiting]
-
-    def rows(self, path: str) -> pa.Table:
-        """Return the witness rows of a run of ``written``, those that join with others."""
-        return rows_of_run(self.waiting[path] if path in self.waiting else open_run(str(self.home.root / path)))
-
-    def drop(self) -> None:
-        """Remove the rows written so far: nothing is to be joined with them any more."""
-        for _, path in self.written:
-            if self.waiting.pop(path, None) is None:
-                remove(self.home.root / path)
-        self.written.clear()
-        self._earlier.clear()
 
     # -- in this process -----------------------------------------------------------------------------------------
 
@@ -212,7 +184,7 @@ class BatchWork:
 
     def _join_seconds(self, fresh: pa.Table) -> float:
         """Return the processor seconds that a join of new rows will take here, about."""
-        runs = [*self.state.runs(), *self._earlier]
+        runs = [*self.state.runs(), *self.new.earlier]
         docs = len(each_once(fresh.column("docid").to_numpy()))
         costs = self.driver.costs
         pairs = costs.pairs * docs * (docs + sum(len(run.docs) for run in runs))
@@ -227,14 +199,14 @@ class BatchWork:
         for each in new_rows.alike:
             finder.resolve_alike(each, out)
         state = [(run, self.state.floors) for run in self.state.runs()]
-        others = [*state, *((run, None) for run in self._earlier)]
+        others = [*state, *((run, None) for run in self.new.earlier)]
         met = len(new.docs) + sum(len(run.docs) for run, _ in others)
         with self.driver.measured(len(new.docs), met, new.size * (len(others) + 1)) as counted:
             finder.meet(new, others, out, own=True)
             counted.pairs = out.counts["pairs"]
         step("batch.joined")
         if out.counts["link"] and (links := self.links.add(f"{self.tag}-{level.name}", out)) is not None:
-            self.written.append(("link", links))
+            self.new.add_links([links])
             step("batch.links")
         apart = out.set_apart(self.alone) if self.alone else None
         if apart is not None:
@@ -244,25 +216,7 @@ class BatchWork:
         if self.bindings.is_on:
             self.bindings.add(binding_rows(fresh, self.plan.program.guards))
         if new.size:
-            path = f"witness/{self.tag}-{level.name}.run"
-            self.waiting[path] = new
-            self.written.append(("witness", path))
-            self._remember(new)
-
-    def _remember(self, new: Run) -> None:
-        """Have later levels and parts meet new rows; runs that are not much larger are merged with them."""
-        self._earlier.append(new)
-        while len(self._earlier) > 1 and self._earlier[-2].size < 2 * self._earlier[-1].size <= 2 * _MANY_ROWS:
-            last = self._earlier.pop()
-            self._earlier[-1] = merged_run([self._earlier[-1], last], [None, None])
-
-    def write_waiting(self) -> None:
-        """Put runs that wait in memory into files, which have their digests in their names."""
-        root = self.home.root
-        names = {path: str(write_run(root / path, run).relative_to(root)) for path, run in self.waiting.items()}
-        self.written = [(kind, names.get(path, path)) for kind, path in self.written]
-        self.waiting.clear()
-        step("batch.waiting")
+            self.new.add(f"witness/{self.tag}-{level.name}.run", new)
 
     # -- in tasks ------------------------------------------------------------------------------------------------
 
@@ -356,9 +310,7 @@ class BatchWork:
             if each.bindings is not None:
                 self.bindings.add(each.bindings)
         runs = [each.run for each in made if each.run is not None]
-        for path in runs:
-            self.written.append(("witness", path))
-            self._earlier.append(open_run(str(near_file(self.home.root / path))))
+        self.new.add_files(runs)
         return runs
 
     def _link(self, level: Level, found: Sequence[str]) -> None:
@@ -369,7 +321,7 @@ class BatchWork:
             self.links.add_files(found, out)
             out.write()
             self._count(out.counts, ())
-            self.written += [("link", path) for path in found]
+            self.new.add_links(found)
             step("batch.links")
 
     def _work(self, level: Level, asked: Asked) -> LevelWork:
@@ -390,9 +342,9 @@ class BatchWork:
 
     def _files(self) -> tuple[list[str], list[str]]:
         """Return the runs of the state, and those of this work so far."""
-        self.write_waiting()
+        self.new.write_waiting()
         state = [file.path for file in self.state.files if file.kind == "witness" and file.held]
-        return state, [path for kind, path in self.written if kind == "witness"]
+        return state, [path for kind, path in self.new.written if kind == "witness"]
 
     # -- both ----------------------------------------------------------------------------------------------------
 
