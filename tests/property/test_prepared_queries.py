@@ -125,7 +125,7 @@ def test_constants_of_texts_with_windows_that_are_filled_in() -> None:
     """They are compiled as each is alone, and so are their definitions."""
     both = Both(FACTS)
     filled = 0
-    for seed in range(300):
+    for seed in range(500):
         text = window_query(Dice(seed))
         before = both.preparer.filled
         compiled = both.check(text)
@@ -144,6 +144,29 @@ def test_constants_behind_a_sign_are_filled_in() -> None:
     for number in range(3, 8):
         both.check(f"SELECT k FROM R[./s->k][./n->v] WINDOW 5 min GROUP BY k HAVING max(v) > -{number} AND -9 < sum(v)")
     assert both.preparer.filled == 4
+
+
+@pytest.mark.parametrize(
+    ("having", "filled"),
+    [
+        ("max(v) > min(v) + {}", 4),
+        ("{} * max(v) - 2{} < 4 - min(v)", 4),
+        ("max(v)-{} > 2.5{} * min(v)", 4),
+        ("first(k) = 'it''s {}' AND last(k) != \"{}\"", 4),
+        ("(max(v) - {}) * 4{} > 2", 0),
+        ("max(v) / {} > 2", 0),
+        ("max(v) - {} > 3 - 2{}", 0),
+        ("{} * v > 2", 0),  # 3 * v is a value of GROUP BY
+    ],
+)
+def test_constants_of_having_are_filled_in(having: str, filled: int) -> None:
+    both = Both(FACTS)
+    for number in range(3, 8):
+        both.check(
+            f"SELECT k FROM R[./s->k][./n->v] WINDOW 5 min GROUP BY k, v{', 3 * v' * having.startswith('{} * v')}"
+            f" HAVING {having.format(number, number)}"
+        )
+    assert both.preparer.filled == filled and not both.refused
 
 
 def test_conditions_that_are_filled_in_are_those_of_the_text() -> None:

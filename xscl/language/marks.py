@@ -11,12 +11,14 @@ from typing import NamedTuple
 from xscl.base.durations import UNITS, format_duration, scaled
 from xscl.base.values import number_text
 from xscl.language.format import format_string
-from xscl.language.skeletons import bracketed
+from xscl.language.skeletons import QUOTES, bracketed
 from xscl.language.tokens import Token
 from xscl.xpath.pattern import Constant
 
-__all__ = ["Cut", "Marked", "Varying", "cut_at", "with_marks"]
+__all__ = ["Cut", "Marked", "Value", "Varying", "cut_at", "unquoted", "with_marks"]
 
+Value = Fraction | str
+"""Number or text that a mark stands for."""
 _DIGITS = 14
 """Characters of a number that is filled in; longer ones may be refused, or written as a division."""
 _LENGTH = re.compile("[1-9][0-9]{0,5}")
@@ -32,7 +34,7 @@ _BESIDE = frozenset("0123456789./")
 
 @dataclass(frozen=True, slots=True)
 class Varying:
-    """A number of a condition, of a duration, or of things."""
+    """A number of a condition, of a duration, or of things; or a string of a condition."""
 
     unit: str | None = None
     """Unit of a duration."""
@@ -40,28 +42,44 @@ class Varying:
     """Whether it is the greatest time of a step, on whose right side is no other step."""
     is_whole: bool = False
     """Whether it is a number of things."""
+    is_text: bool = False
+    """Whether it is a string."""
 
-    def value(self, constant: str) -> Fraction:
-        """Return the number that a constant is which may be filled in: a duration is one of microseconds."""
+    def value(self, constant: str) -> Value:
+        """Return what a constant is which may be filled in: a duration is a number of microseconds."""
+        if self.is_text:
+            return unquoted(constant)
         if self.unit is not None:
             return Fraction(int(constant) * UNITS[self.unit])
         return Fraction(int(constant) if constant.isdecimal() else constant)
 
     def may_be(self, constant: str) -> bool:
         """Whether this constant may be filled in: p is 1 * p + 0, and no window is 0."""
+        if self.is_text:
+            return constant[0] in QUOTES
         if self.unit is not None or self.is_whole:
             return (_WHOLE if self.is_whole else _LENGTH).fullmatch(constant) is not None
         return constant not in ("0", "1") and len(constant) <= _DIGITS and number_text(constant) == constant
 
     def mark(self, number: int) -> str:
-        """Return the mark of a number, which no other number has."""
+        """Return the mark of a number, or of a string, which no other one has."""
+        if self.is_text:
+            return f"'qy{number}yq'"
         if self.is_whole:
             return str(_WHOLE_MARK + number)
         return str(_MARK + number if self.unit is None else _WINDOW_MARK + _APART * number)
 
     def printed(self, constant: str) -> str:
         """Return what a query's text has for a constant."""
+        if self.is_text:
+            return format_string(unquoted(constant))
         return constant if self.unit is None else format_duration(scaled(constant, self.unit))
+
+
+def unquoted(constant: str) -> str:
+    """Return the text of a string."""
+    quote = constant[0]
+    return constant[1:-1].replace(quote * 2, quote)
 
 
 class Marked(NamedTuple):
@@ -79,8 +97,8 @@ class Marked(NamedTuple):
         return [*told, *(each.printed(mark) for each, mark in self.numbers)]
 
     @property
-    def values(self) -> list[Fraction]:
-        """Return the numbers that marks outside of brackets are."""
+    def values(self) -> list[Value]:
+        """Return the numbers and texts that marks outside of brackets are."""
         return [each.value(mark) for each, mark in self.numbers]
 
 
@@ -100,7 +118,7 @@ def with_marks(text: str, tokens: Sequence[Token], varying: Mapping[tuple[int, i
         marks.append(Constant(f"{7_000_000_001 + len(marks)}" if is_number else f"qz{len(marks)}zq", is_number))
         places[token.start, token.end] = str(marks[-1])
     begin = tokens[0].start
-    for (start, end), each in varying.items():
+    for (start, end), each in sorted(varying.items(), key=lambda item: item[0]):
         if each.may_be(text[begin + start : begin + end]):
             mark = each.mark(len(numbers))
             numbers.append((each, mark))

@@ -2,9 +2,9 @@
 
 Constants of brackets are replaced by *marks*, and the text with marks is brought to normal form.  Where each mark
 stands in one condition, as it was written, the constants of another text are put in its place, and nothing is parsed.
-The queries that a query about absence, with steps, or with windows, is made of are filled in with it.  Numbers of steps
-and of windows of matches (``step_marks``, ``window_marks``) are filled in as well: nothing but the text by which a
-query is of a group depends on them.
+The queries that a query about absence, with steps, or with windows, is made of are filled in with it.  Constants of
+steps and of windows of matches (``step_marks``, ``window_marks``) are filled in as well: nothing but the text by which
+a query is of a group depends on them.
 Where marks stand in guards alone, all else that a text is compiled to is that of the first one.  Any other outline, and
 any constant that may be refused, goes the way of all texts.  Nor are tokens read (``skeletons``).
 """
@@ -28,7 +28,7 @@ from xscl.language.facts import ChannelFacts
 from xscl.language.filled_conditions import Refused
 from xscl.language.format import format_query, format_string
 from xscl.language.marked_queries import MarkedQuery, marked_query, shared, worded
-from xscl.language.marks import Cut, Marked, Varying, cut_at, with_marks
+from xscl.language.marks import Cut, Marked, Varying, cut_at, unquoted, with_marks
 from xscl.language.parser import parse_query
 from xscl.language.skeletons import QUOTES, Skeleton, bracketed, constant_spans, cut
 from xscl.language.step_marks import varying_in_steps
@@ -85,7 +85,8 @@ class Outline:
             namespaces: URIs by prefix.
             channels: the channels' schemas.
         """
-        if not self.is_made:
+        is_first = not self.is_made
+        if is_first:
             self.is_made = True
             self._make(text, namespaces, channels)
         if len(text) > 100 * _MOST or (self._whole is None and (self._said is None or self.marks)):
@@ -99,6 +100,9 @@ class Outline:
                 for each, value in zip(constants, values, strict=True)
             ]
             said = "" if self._said is None else self._said.filled([*told, *self._printed(numbers)])
+            if is_first and said and said != said_of(parse_query(text)):
+                self._whole = self._said = None
+                return None
             if self._whole is None:
                 return FilledQuery(self.first.normal, said=said)
             whole = self._whole.filled(marks, made, told)
@@ -215,7 +219,7 @@ class _Skeleton:
     outside: tuple[int, ...]
     """Places of all others."""
     free: Mapping[int, Varying]
-    """Numbers of steps and windows among these others, by their places."""
+    """Constants of steps and windows among these others, by their places."""
     outlines: dict[tuple[str | None, ...], Outline] = field(default_factory=dict)
     """Outlines by these others; None: a mark."""
 
@@ -297,9 +301,8 @@ def _constant(text: str) -> Constant:
     Raises:
         Refused: it is no number after all.
     """
-    quote = text[0]
-    if quote in QUOTES:
-        return Constant(text[1:-1].replace(quote * 2, quote), is_number=False)
+    if text[0] in QUOTES:
+        return Constant(unquoted(text), is_number=False)
     number = number_text(text)
     if number is None:
         raise Refused

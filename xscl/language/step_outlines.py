@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from xscl.language import ast
 from xscl.language.format import format_query
-from xscl.language.marks import Varying
+from xscl.language.marks import Value, Varying
 from xscl.language.parser import parse_query
 from xscl.language.step_marks import varying_in_steps
 from xscl.language.step_shapes import shape_of
@@ -39,7 +39,7 @@ def step_outlines(namespaces: Mapping[str, str]) -> TextOutlines[Shaped]:
     def parsed(text: str) -> Shaped:
         return shape_of(steps_of(parse_query(text), text, namespaces))
 
-    def fill(first: Shaped, said: str, marks: Sequence[Fraction]) -> Fill[Shaped] | None:
+    def fill(first: Shaped, said: str, marks: Sequence[Value]) -> Fill[Shaped] | None:
         return _fill(first, parsed(said), marks)
 
     return TextOutlines(_varying, parsed, fill)
@@ -50,7 +50,7 @@ def _varying(tokens: Sequence[Token]) -> dict[tuple[int, int], Varying]:
     return {at: each for at, each in varying_in_steps(tokens).items() if each.unit is None or each.is_window}
 
 
-def _fill(first: Shaped, marked: Shaped, marks: Sequence[Fraction]) -> Fill[Shaped] | None:
+def _fill(first: Shaped, marked: Shaped, marks: Sequence[Value]) -> Fill[Shaped] | None:
     """Return what makes the shape and the numbers of texts that have others for marks."""
     shape, numbers = first
     number_of = {mark: number for number, mark in enumerate(marks)}
@@ -61,10 +61,10 @@ def _fill(first: Shaped, marked: Shaped, marks: Sequence[Fraction]) -> Fill[Shap
     if marked[0] != shape or sorted(number for _, number, _ in slots) != list(range(len(marks))):
         return None
 
-    def filled(values: Sequence[Fraction]) -> Shaped:
+    def filled(values: Sequence[Value]) -> Shaped:
         found = list(numbers)
         for slot, number, sign in slots:
-            found[slot] = sign * values[number]
+            found[slot] = sign * Fraction(values[number])
         return shape, tuple(found)
 
     return filled

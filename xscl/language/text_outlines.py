@@ -1,18 +1,17 @@
-"""Outlines of registered texts: what the first text of each says, with the numbers of others.
+"""Outlines of registered texts: what the first text of each says, with the constants of others.
 
-The numbers of a text are replaced by *marks*.  Where each mark comes out as one number of what the text says, any other
-text of the outline says that with its own numbers, and nothing is parsed.  Constants of brackets do not matter.
+The constants of a text are replaced by *marks*.  Where each mark comes out as one constant of what the text says, any
+other text of the outline says that with its own ones, and nothing is parsed.  Constants of brackets do not matter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Generic, TypeVar
 
 from xscl.base.errors import QueryError
-from xscl.language.marks import Varying
+from xscl.language.marks import Value, Varying
 from xscl.language.skeletons import Skeleton, bracketed, constant_spans, cut
 from xscl.language.tokens import Token, tokenize
 
@@ -22,8 +21,8 @@ _MOST = 20_000
 """Outlines that are remembered."""
 
 T = TypeVar("T")
-Fill = Callable[[Sequence[Fraction]], T]
-"""Makes what a text says with numbers for marks."""
+Fill = Callable[[Sequence[Value]], T]
+"""Makes what a text says with constants for marks."""
 
 
 @dataclass(slots=True)
@@ -41,7 +40,7 @@ class _Outlines(Generic[T]):
     """The outlines of a skeleton."""
 
     free: Mapping[int, Varying]
-    """Constants that may be numbers of what a text says, by their places."""
+    """Constants that may be constants of what a text says, by their places."""
     ignored: frozenset[int]
     """Places of constants that it does not depend on."""
     known: dict[tuple[str | None, ...], _Outline[T]] = field(default_factory=dict)
@@ -66,7 +65,7 @@ class TextOutlines(Generic[T]):
         self,
         varying: Callable[[Sequence[Token]], Mapping[tuple[int, int], Varying]],
         parsed: Callable[[str], T],
-        fill: Callable[[T, str, Sequence[Fraction]], Fill[T] | None],
+        fill: Callable[[T, str, Sequence[Value]], Fill[T] | None],
     ) -> None:
         """Begin without any.
 
@@ -74,7 +73,7 @@ class TextOutlines(Generic[T]):
             varying: returns what texts may differ in, by its place from the start of the first token on.
             parsed: returns what a text says.
             fill: returns what fills in the texts of an outline, from what the first one says, from that one with marks,
-                and from the marks; None: they do not come out as numbers.
+                and from the marks; None: they do not come out as constants.
         """
         self._varying, self._parsed, self._fill = varying, parsed, fill
         self._skeletons: dict[Skeleton, _Outlines[T]] = {}

@@ -1,27 +1,41 @@
-"""Texts with windows of matches that differ in numbers alone: the definition of one, with the numbers of others.
+"""Texts with windows of matches that differ in constants alone: the definition of one, with the constants of others.
 
-Lengths of windows, constants that HAVING compares by themselves, and the numbers of LAST and TOP are filled in
-(``text_outlines``, ``window_marks``).
+Lengths of windows, constants of HAVING, and the numbers of LAST and TOP are filled in (``text_outlines``,
+``window_marks``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 from xscl.base.replacing import replaced
 from xscl.language import ast
 from xscl.language.aggregates import Definition, definition_of, selects_all
+from xscl.language.marks import Value
 from xscl.language.parser import parse_query
-from xscl.language.terms import Comparison, Term
+from xscl.language.terms import Comparison, Term, path_of
 from xscl.language.text_outlines import Fill, TextOutlines
 from xscl.language.window_marks import varying_in_windows
 
 __all__ = ["Slots", "known_definition", "slots_of", "window_outlines"]
 
 _NUMBERS = ("window", "every", "last", "once_per", "top")
+
+
+class HavingSlot(NamedTuple):
+    """A mark in HAVING."""
+
+    condition: int
+    side: str
+    """Side of the condition: ``left`` or ``right``."""
+    part: str
+    """Part of the side: ``factor``, ``constant`` or ``text``."""
+    number: int
+    """Number of the mark."""
+    sign: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +45,23 @@ class Slots:
     definition: Definition
     numbers: tuple[tuple[str, int], ...]
     """Names of its numbers that are marks, with these by their numbers."""
-    having: tuple[tuple[int, str, int, int], ...]
-    """Conditions and sides that are marks, by the numbers of these, with their signs."""
+    having: tuple[HavingSlot, ...]
 
-    def lengths(self, values: Sequence[Fraction]) -> tuple[int | None, int | None]:
+    def lengths(self, values: Sequence[Value]) -> tuple[int | None, int | None]:
         """Return the length of windows, and that of the steps between them, with values for marks."""
         own = {name: int(values[number]) for name, number in self.numbers}
         return own.get("window", self.definition.window), own.get("every", self.definition.every)
 
-    def filled(self, values: Sequence[Fraction]) -> Definition:
+    def filled(self, values: Sequence[Value]) -> Definition:
         """Return the definition with values for marks."""
         changes: dict[str, object] = {name: int(values[number]) for name, number in self.numbers}
         if self.having:
             having = list(self.definition.having)
-            for at, side, number, sign in self.having:
-                term = Term("number", constant=sign * values[number], is_number=True)
-                one = having[at]
-                having[at] = Comparison(
-                    term if side == "left" else one.left, one.op, term if side == "right" else one.right
-                )
+            for slot in self.having:
+                value, one = values[slot.number], having[slot.condition]
+                new = value if isinstance(value, str) else slot.sign * value
+                term = replaced(getattr(one, slot.side), **{slot.part: new})
+                having[slot.condition] = replaced(one, **{slot.side: term})
             changes["having"] = tuple(having)
         return replaced(self.definition, **changes)
 
@@ -58,7 +70,7 @@ def slots_of(
     query: ast.Query,
     text: str,
     namespaces: Mapping[str, str] | None,
-    marks: Sequence[Fraction],
+    marks: Sequence[Value],
     *,
     of_all: bool = False,
 ) -> Slots | None:
@@ -82,13 +94,37 @@ def slots_of(
     known = ((name, getattr(definition, name)) for name in _NUMBERS)
     numbers = [(name, number_of[value]) for name, value in known if value is not None and value in number_of]
     having = [
-        (at, side, number_of[abs(term.constant)], -1 if term.constant < 0 else 1)
+        HavingSlot(at, side, part, number_of[_size(value)], -1 if value != _size(value) else 1)
         for at, each in enumerate(definition.having)
         for side, term in (("left", each.left), ("right", each.right))
-        if term.kind == "number" and abs(term.constant) in number_of
+        for part, value in _parts(term)
+        if _size(value) in number_of
     ]
-    found = sorted([number for _, number in numbers] + [number for _, _, number, _ in having])
+    # Arithmetic with other constants may make a value of GROUP BY.
+    if any(_is_arithmetic(each) for each in of.group) and any(_is_of_value(definition.having, slot) for slot in having):
+        return None
+    found = sorted([number for _, number in numbers] + [slot.number for slot in having])
     return Slots(definition, tuple(numbers), tuple(having)) if found == list(range(len(marks))) else None
+
+
+def _parts(term: Term) -> tuple[tuple[str, Value], ...]:
+    """Return the parts of a term that may be marks."""
+    return ("factor", term.factor), ("constant", term.constant), ("text", term.text)
+
+
+def _size(value: Value) -> Value:
+    return value if isinstance(value, str) else abs(value)
+
+
+def _is_of_value(having: Sequence[Comparison], slot: HavingSlot) -> bool:
+    """Tell whether a mark belongs to a value, and is no constant by itself."""
+    return getattr(having[slot.condition], slot.side).kind not in ("number", "text")
+
+
+def _is_arithmetic(operand: ast.Operand) -> bool:
+    while isinstance(operand, ast.FunctionOperand):
+        operand = operand.operand
+    return operand != ast.Linear(path_of(operand)) if isinstance(operand, ast.Linear) else False
 
 
 def window_outlines(namespaces: Mapping[str, str], *, of_all: bool) -> TextOutlines[Definition]:
@@ -102,7 +138,7 @@ def window_outlines(namespaces: Mapping[str, str], *, of_all: bool) -> TextOutli
     def parsed(text: str) -> Definition:
         return definition_of(parse_query(text), text, namespaces, of_all=of_all)
 
-    def fill(first: Definition, said: str, marks: Sequence[Fraction]) -> Fill[Definition] | None:
+    def fill(first: Definition, said: str, marks: Sequence[Value]) -> Fill[Definition] | None:
         slots = slots_of(parse_query(said), said, namespaces, marks, of_all=of_all)
         return None if slots is None else slots.filled
 

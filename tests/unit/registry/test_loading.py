@@ -169,7 +169,7 @@ def test_texts_with_windows_that_are_filled_in_are_written_as_parsed_ones(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of = "SELECT v FROM S[./v->v] WINDOW {0} s EVERY 1 s GROUP BY v HAVING count() > {0}"
-    texts = [*(window_query(Dice(seed)) for seed in range(60)), *map(of.format, range(2, 14))]
+    texts = [*(window_query(Dice(seed)) for seed in range(160)), *map(of.format, range(2, 14))]
     asked = [(f"q{number}", text) for number, text in enumerate(texts)]
     compiled: list[object] = []
 
