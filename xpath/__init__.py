@@ -38,6 +38,8 @@ Modules in reading order:
 * ``span_index``: sets of conditions that many rows satisfy, found in one pass over columns
 * ``node_columns``: values that nodes of a chunk have, as columns
 * ``node_conditions``: conditions of nodes in columns
+* ``guard_sets``: the sets of conditions that guarded states ask for, in columns
+* ``branch_sets``: the sets that branches ask for, joined with the sets that hold at nodes
 * ``guarded_states``: states with conditions on their way, followed over many documents at once
 * ``path_moves``: paths of documents in columns to the moves of an automaton
 * ``chunk_visits``: visits of the nodes of a chunk

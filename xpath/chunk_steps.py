@@ -6,20 +6,29 @@ A node is its kind and its row: an element, attribute or text node of a chunk, o
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from xscl.xpath.chunk_texts import attribute_values, string_values, text_values
 from xscl.xpath.column_chunk import ColumnChunk
-from xscl.xpath.condition import matches_name
+from xscl.xpath.condition import clark_name, matches_name
 from xscl.xpath.pattern import Axis, NodeTest
 from xscl.xpath.runs import Int64s, distinct, gather
 
 __all__ = ["ChunkSteps", "Kind"]
 
 Kind = Literal["document", "element", "attribute", "text"]
+
+
+class _Names(NamedTuple):
+    """Names of the elements or attributes of a chunk, in Clark's form."""
+
+    places: dict[str, int]
+    """Distinct names, numbered as they come."""
+    which: Int64s
+    """Number of each node's name."""
 
 
 class ChunkSteps:
@@ -37,27 +46,30 @@ class ChunkSteps:
         return found
 
     def _sought(self, test: NodeTest) -> Int64s:
-        chunk = self.chunk
         if test.kind == "text":
-            return np.arange(len(chunk.texts.owner))
-        if test.kind == "element":
-            name_of, names = self._element_names
-        else:
-            name_of, names = self._attribute_names
-        passes = np.array([matches_name(test, name) for name in names], dtype=np.bool_)
-        return np.flatnonzero(passes[name_of])
+            return np.arange(len(self.chunk.texts.owner))
+        named = self._elements if test.kind == "element" else self._attributes
+        name = clark_name(test)
+        if name is not None:
+            place = named.places.get(name)
+            return np.zeros(0, dtype=np.int64) if place is None else np.flatnonzero(named.which == place)
+        passes = np.array([matches_name(test, name) for name in named.places], dtype=np.bool_)
+        return np.flatnonzero(passes[named.which])
+
+    def names(self, kind: Kind, rows: Int64s) -> tuple[list[str], Int64s]:
+        """Return names, in Clark's form, and the place of each node's among them: of elements or attributes."""
+        named = self._elements if kind == "element" else self._attributes
+        return list(named.places), named.which[rows]
 
     @cached_property
-    def _element_names(self) -> tuple[Int64s, list[str]]:
-        """Distinct names of elements, and the place of each element's among them."""
+    def _elements(self) -> _Names:
         ends, which = distinct(self._ends[self.chunk.path])
-        return which, [self.chunk.names.names[end] for end in ends.tolist()]
+        return _Names({self.chunk.names.names[end]: place for place, end in enumerate(ends.tolist())}, which)
 
     @cached_property
-    def _attribute_names(self) -> tuple[Int64s, list[str]]:
-        """Distinct names of attributes, and the place of each attribute's among them."""
+    def _attributes(self) -> _Names:
         ends, which = distinct(self._ends[self.chunk.attribute_path])
-        return which, [self.chunk.names.names[end][1:] for end in ends.tolist()]
+        return _Names({self.chunk.names.names[end][1:]: place for place, end in enumerate(ends.tolist())}, which)
 
     @cached_property
     def _ends(self) -> Int64s:

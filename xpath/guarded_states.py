@@ -1,7 +1,7 @@
 """States with conditions on their way, followed over many documents at once.
 
-At nodes where the path automaton leads to guarded states, all sets of conditions of a node test are answered together
-(``node_conditions``).  From the states that are reached, one step at a time leads on: all states with a step of one
+At nodes where the path automaton leads to guarded states, all sets of conditions on nodes of a kind are answered
+together (``guard_sets``).  From the states that are reached, one step at a time leads on: all states with a step of one
 axis and node test take it together.  So the arrays grow with what is reached, and Python sees steps, not states.
 """
 
@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from xscl.base.number_order import each_once, order_of
+from xscl.xpath.branch_sets import BranchSets
 from xscl.xpath.chunk_steps import ChunkSteps, Kind
-from xscl.xpath.key_numbers import Keys
-from xscl.xpath.node_conditions import NodeConditions
+from xscl.xpath.guard_sets import GuardSets
 from xscl.xpath.pattern import Axis, NodeTest
 from xscl.xpath.row_template import RowTemplate, template_columns
 from xscl.xpath.runs import Int64s, distinct, gather
@@ -49,33 +49,26 @@ class Seeds(NamedTuple):
 class GuardedStates:
     """All states with conditions on their way, and what leads to them, in arrays; of one version of a trie."""
 
-    def __init__(self, trie: Trie, guards: dict[int, NodeConditions]) -> None:
-        """``guards`` are the sets of conditions by test, of some version of the trie; they become those of this one."""
+    def __init__(self, trie: Trie, guards: GuardSets) -> None:
+        """``guards`` are the sets of conditions of some version of the trie; they become those of this one."""
         self.changes = trie.changes
         self._tests: dict[int, NodeTest] = {number: test for test, number in trie.tests.numbers.items()}
         self._guards = guards
-        sets = trie.guards.sets()
-        for test in guards.keys() - sets.keys():
-            del guards[test]
-        for test, asked in sets.items():
-            guards.setdefault(test, NodeConditions()).keep(asked)
+        guards.keep(trie.guards.sets(), self._tests)
         self._states: dict[State, int] = {}
         self._branches: dict[Branch, int] = {}
         free: list[int] = []
-        test_of: list[int] = []
-        keys: list[tuple[int, int, int]] = []
+        asked: list[tuple[int, int, int]] = []
         for branch, test in _branches(trie):
             number = self._branches[branch] = len(self._branches)
-            test_of.append(test)
             known = branch.free if branch.free is not None and not branch.free.plain else None
             free.append(_NONE if known is None else self._number(known))
-            keys += [(number, guard, self._number(state)) for guard, state in branch.guarded.items()]
+            asked += [
+                (number, guards.number(test, guard), self._number(state)) for guard, state in branch.guarded.items()
+            ]
         self._leads = self._leads_of_states()
-        self._test_of = np.array(test_of, dtype=np.int64)
         self._free = np.array(free, dtype=np.int64)
-        table = np.array(sorted(keys), dtype=np.int64).reshape(-1, 3)
-        self._keys: Keys = _keys(table[:, 0], table[:, 1])
-        self._led = table[:, 2]
+        self._sets = BranchSets(asked, len(self._branches))
         self.templates: list[RowTemplate] = []
         self.template = np.full(len(self._states), _NONE)
         """Number of each state's template."""
@@ -110,38 +103,30 @@ class GuardedStates:
 
     def reached(self, steps: ChunkSteps, seeds: Sequence[Seeds]) -> Iterator[Reached]:
         """Yield the nodes at which guarded states are reached, from nodes with branches of plain states to these."""
-        ways = [way for each in seeds for way in self._sown(each)]
+        ways = [self._sown(each) for each in seeds]
         # A branch is so many steps from the first conditions, so no pass has the branches of another.
         while ways:
             found = [self._entered(steps, way) for way in _together(ways)]
             yield from found
             ways = [way for each in found if each.kind in ("document", "element") for way in self._led_on(steps, each)]
 
-    def _sown(self, seeds: Seeds) -> Iterator[_Way]:
+    def _sown(self, seeds: Seeds) -> _Way:
         branches = np.array([self._branches[branch] for branch in seeds.branches], dtype=np.int64)
-        tests = self._test_of[branches]
-        for test in each_once(tests).tolist():
-            of = tests == test
-            at, which = gather(seeds.begins[of], seeds.counts[of])
-            yield _Way(seeds.kind, test, seeds.rows[at], branches[of][which])
+        at, which = gather(seeds.begins, seeds.counts)
+        return _Way(seeds.kind, seeds.rows[at], branches[which])
 
     def _entered(self, steps: ChunkSteps, way: _Way) -> Reached:
-        """Return the states that branches lead to at nodes that pass their test: those without conditions, and those
-        whose conditions hold.
-        """
+        """Return the states that branches lead to: those without conditions, and those whose conditions hold."""
         free = self._free[way.branches]
         kept = free != _NONE
         rows, states = [way.rows[kept]], [free[kept]]
-        if way.test in self._guards:
-            rows_once, which = distinct(way.rows)
-            place, held = self._guards[way.test].holding(steps, way.kind, rows_once)
-            begin = np.searchsorted(place, np.arange(len(rows_once) + 1))
-            at, pair = gather(begin[which], np.diff(begin)[which])
-            keys = _keys(way.branches[pair], held[at])
-            found = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
-            known = np.flatnonzero(self._keys[found] == keys) if len(self._keys) else found
-            rows.append(way.rows[pair[known]])
-            states.append(self._led[found[known]])
+        asking = self._sets.asking(way.branches)
+        if len(asking):
+            branches, (nodes, which) = way.branches[asking], distinct(way.rows[asking])
+            held = self._guards.holding(steps, way.kind, nodes)
+            for of, led in self._sets.led(branches, which, held, len(nodes)):
+                rows.append(way.rows[asking[of]])
+                states.append(led)
         # A state belongs to one branch, so no pair comes twice.
         return Reached(way.kind, np.concatenate(rows), np.concatenate(states))
 
@@ -162,17 +147,16 @@ class GuardedStates:
             at, pair = gather(begin[which], np.diff(begin)[which])
             rows, of = rows[at], branches[pair]
             if axis == "descendant":  # a child has one parent, and a branch one state
-                both = each_once(_keys(rows, of))
-                rows, of = (both >> np.uint64(32)).astype(np.int64), (both & _LOW).astype(np.int64)
+                both = each_once(rows * len(self._branches) + of)
+                rows, of = both // len(self._branches), both % len(self._branches)
             if len(rows):
-                yield _Way(node_test.kind, test, rows, of)
+                yield _Way(node_test.kind, rows, of)
 
 
 class _Way(NamedTuple):
-    """Nodes of a kind that pass a test, each with a branch that leads to it."""
+    """Nodes of a kind, each with a branch that leads to it."""
 
     kind: Kind
-    test: int
     rows: Int64s
     branches: Int64s
     """No pair of a node and a branch comes twice."""
@@ -190,21 +174,14 @@ class _Leads(NamedTuple):
 
 
 def _together(ways: Sequence[_Way]) -> list[_Way]:
-    """Make ways of one kind and test one."""
-    parts: dict[tuple[Kind, int], list[_Way]] = {}
+    """Make ways of one kind one."""
+    parts: dict[Kind, list[_Way]] = {}
     for way in ways:
-        parts.setdefault((way.kind, way.test), []).append(way)
+        parts.setdefault(way.kind, []).append(way)
     return [
-        _Way(kind, test, np.concatenate([way.rows for way in some]), np.concatenate([way.branches for way in some]))
-        for (kind, test), some in parts.items()
+        _Way(kind, np.concatenate([way.rows for way in some]), np.concatenate([way.branches for way in some]))
+        for kind, some in parts.items()
     ]
-
-
-_LOW = np.uint64((1 << 32) - 1)
-
-
-def _keys(high: Int64s, low: Int64s) -> Keys:
-    return (high.astype(np.uint64) << np.uint64(32)) | low.astype(np.uint64)
 
 
 def _branches(trie: Trie) -> Iterator[tuple[Branch, int]]:

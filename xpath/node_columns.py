@@ -25,6 +25,7 @@ __all__ = [
     "Combined",
     "Counted",
     "First",
+    "Name",
     "NodeColumn",
     "NodeColumns",
     "Own",
@@ -40,6 +41,11 @@ Steps = tuple[Step, ...]
 @dataclass(frozen=True, slots=True)
 class Own:
     """The text of the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """The name of the node, an element or attribute, in Clark's form."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,7 @@ class Combined:
     columns: tuple[Own | First | Counted, ...]
 
 
-NodeColumn = Own | Reached | First | Counted | RowColumn | Below | OwnSets | Combined
+NodeColumn = Own | Name | Reached | First | Counted | RowColumn | Below | OwnSets | Combined
 
 
 class SetsOfNodes(Protocol):
@@ -177,6 +183,9 @@ class NodeColumns:
         match column:
             case Own():
                 return _encoded(self._steps.texts(self._kind, self._rows))
+            case Name():
+                names, which = self._steps.names(self._kind, self._rows)
+                return _Column(len(names), pa.array(names, pa.string()), which)
             case Reached(steps):
                 return self._reached_texts(steps)
             case First(steps):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from xscl.xpath.node_columns import (
     Combined,
     Counted,
     First,
+    Name,
     NodeColumn,
     NodeColumns,
     Own,
@@ -54,7 +56,7 @@ from xscl.xpath.pattern import (
 from xscl.xpath.runs import Int64s
 from xscl.xpath.span_index import SpanIndex
 
-__all__ = ["NodeConditions", "TooManyPairs"]
+__all__ = ["Asked", "NodeConditions", "TooManyPairs"]
 
 _MOST_PAIRS = 1 << 23
 """Pairs of a node and a set that are told of nodes below others together."""
@@ -67,11 +69,19 @@ class TooManyPairs(Exception):
     """More sets hold than are kept in memory together."""
 
 
-class NodeConditions:
-    """Sets of conditions by number; a set holds where all its conditions do."""
+class Asked(NamedTuple):
+    """A set of conditions, which holds where all of them do."""
 
-    def __init__(self, sets: Mapping[int, Conditions] | None = None) -> None:
-        self._sets: dict[int, Conditions] = {}
+    conditions: Conditions
+    name: str | None = None
+    """Name in Clark's form that nodes must have, elements or attributes; None: any."""
+
+
+class NodeConditions:
+    """Sets of conditions by number."""
+
+    def __init__(self, sets: Mapping[int, Asked] | None = None) -> None:
+        self._sets: dict[int, Asked] = {}
         self._start()
         self.keep(sets or {})
 
@@ -86,7 +96,7 @@ class NodeConditions:
     def __len__(self) -> int:
         return len(self._sets)
 
-    def keep(self, sets: Mapping[int, Conditions]) -> None:
+    def keep(self, sets: Mapping[int, Asked]) -> None:
         """Ask for these sets and no others; a number has always the same conditions."""
         for number in self._sets.keys() - sets.keys():
             del self._sets[number]
@@ -102,12 +112,16 @@ class NodeConditions:
         found = self._numbers.get(conditions)
         if found is None:
             found = self._numbers[conditions] = len(self._numbers)
-            self._add(found, conditions)
+            self._add(found, Asked(conditions))
         return found
 
-    def _add(self, number: int, conditions: Conditions) -> None:
-        self._sets[number] = conditions
-        self._index.add(number, self._alternatives(conditions))
+    def _add(self, number: int, asked: Asked) -> None:
+        self._sets[number] = asked
+        name = frozenset[Formula]() if asked.name is None else frozenset([self._named(asked.name)])
+        self._index.add(number, self._alternatives(asked.conditions, name))
+
+    def _named(self, name: str) -> Formula:
+        return Single(self._column(Name()), Comparison(Here(), "=", Constant(name, is_number=False)))
 
     def holding(self, steps: ChunkSteps, kind: Kind, rows: Int64s, most: int | None = None) -> tuple[Int64s, Int64s]:
         """Return all pairs (place among the nodes, number of a set) where the set holds at the node, by place.
@@ -152,14 +166,13 @@ class NodeConditions:
 
     # -- from conditions to formulas -------------------------------------------------------------------------------
 
-    def _alternatives(self, conditions: Conditions) -> list[Alternative]:
+    def _alternatives(self, conditions: Conditions, others: frozenset[Formula]) -> list[Alternative]:
         try:
-            return alternatives(All(frozenset(map(self._formula, conditions))))
+            return alternatives(All(others.union(map(self._formula, conditions))))
         except TooManyAlternatives:
-            parts = conditions
             if len(conditions) == 1:
-                return alternatives(self._cut(conditions[0]))
-            return alternatives(All(frozenset(self._own_set((part,)) for part in parts)))
+                return alternatives(All(others | {self._cut(conditions[0])}))
+            return alternatives(All(others.union(self._own_set((part,)) for part in conditions)))
 
     def _own_set(self, conditions: Conditions) -> Told:
         """Return a formula that has one alternative."""
@@ -259,7 +272,7 @@ class NodeConditions:
     def _filter(self, steps: Steps) -> None:
         for step in steps:
             if step.conditions and step.conditions not in self._filters:
-                self._filters[step.conditions] = NodeConditions({0: step.conditions})
+                self._filters[step.conditions] = NodeConditions({0: Asked(step.conditions)})
 
 
 class _TooManyBelow(Exception):

@@ -12,8 +12,8 @@ import numpy as np
 
 from xscl.xpath.automaton import Automaton, Move
 from xscl.xpath.chunk_names import ChunkNames
+from xscl.xpath.guard_sets import GuardSets
 from xscl.xpath.guarded_states import GuardedStates
-from xscl.xpath.node_conditions import NodeConditions
 from xscl.xpath.row_template import RowTemplate, template_columns
 from xscl.xpath.runs import Int64s
 from xscl.xpath.states import Branch
@@ -31,7 +31,7 @@ class PathMoves:
     def __init__(self) -> None:
         self.names = ChunkNames()
         self._since = 0, 0
-        self._guards: dict[int, NodeConditions] = {}
+        self._guards = GuardSets()
         self._guarded: GuardedStates | None = None
         self._walked = 0
         """Documents that came since the guarded states were prepared."""

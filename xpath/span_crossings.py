@@ -54,7 +54,7 @@ def crossings(
     ``sizes`` are the rows of each entry, and ``counts`` those of each alternative's smallest entry.  ``low`` and
     ``high`` are the ranks of each span.
     """
-    fit = single[sets.dimension] & (np.diff(sets.spans) == 1) & ~sets.negated
+    fit = single[sets.dimension] & (np.diff(sets.spans) == 1) & ~sets.negated & (sizes < rows)
     first = sets.spans[:-1]
     equal = fit & (high[first] == low[first] + 1)
     one = _least(sets, sizes, equal)
@@ -79,7 +79,9 @@ def crossings(
         rising = keys[order]
         base = low[first[one[of]]] * most
         here, behind = (np.searchsorted(rising, base + ends[first[other[of]]]) for ends in (low, high))
-        begin[asked[of]], count[asked[of]] = here + rows * len(orders), behind - here
+        fewer = behind - here < counts[asked[of]]
+        of = of[fewer]
+        begin[asked[of]], count[asked[of]] = (here + rows * len(orders))[fewer], (behind - here)[fewer]
         orders.append(order)
     return Crossings(by, begin, count, np.concatenate(orders)) if orders else None
 

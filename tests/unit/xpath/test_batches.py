@@ -21,7 +21,7 @@ from xscl.base.arrow_schemas import REFUSED, WITNESS_SCHEMA
 from xscl.base.errors import DocumentLimitError
 from xscl.base.mixed import by_column
 from xscl.base.safe_xml import parse_stored, parse_xml, serialize
-from xscl.xpath import chains, document_witnesses, path_moves, witness
+from xscl.xpath import branch_sets, chains, document_witnesses, path_moves, witness
 from xscl.xpath.automaton import Automaton, WitnessSpec
 from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Here, NodeTest, Step
@@ -162,7 +162,8 @@ def test_conditions_that_change() -> None:
     assert rows_of(machine, [batch_of(texts)]) == rows_of(Automaton(specs[30:]), [batch_of(texts)])
 
 
-def test_random_patterns_select_what_lxml_selects() -> None:
+@pytest.mark.parametrize("cells", [branch_sets._CELLS, 1_000])
+def test_random_patterns_select_what_lxml_selects(cells: int) -> None:
     """Quick: 500 patterns; thorough: 10,000."""
     choose = Dice(12)
     wanted: dict[Definition, None] = {}
@@ -174,6 +175,7 @@ def test_random_patterns_select_what_lxml_selects() -> None:
     found = defaultdict(set)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(witness, "parse_stored", None)
+        patched.setattr(branch_sets, "_CELLS", cells)
         machine = Automaton(map(plain_spec, definitions))
         for rows in witness_rows(machine, batch_of([("S", text) for text in texts])):
             docids, variables, nodes = (rows.column(name).to_pylist() for name in ("docid", "var", "node"))

@@ -11,6 +11,7 @@ from budget import examples
 from chunk_oracle import shredded
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lxml import etree
 from patterns import Patterns, documents, family, family_document
 from patterns import document as random_document
 from strategies import Choices, Dice
@@ -19,7 +20,7 @@ from xpath_oracle import Numbered, condition_text
 from xscl.base.safe_xml import parse_xml, serialize
 from xscl.xpath import node_conditions, span_crossings
 from xscl.xpath.chunk_steps import ChunkSteps, Kind
-from xscl.xpath.node_conditions import NodeConditions
+from xscl.xpath.node_conditions import Asked, NodeConditions
 from xscl.xpath.pattern import (
     AllOf,
     AnyOf,
@@ -42,16 +43,27 @@ def child(name: str) -> Step:
     return Step("child", NodeTest("element", "", name))
 
 
+def name_test(name: str) -> str:
+    """Write that a node has a name in Clark's form."""
+    uri, _, local = name.rpartition("}")
+    return f"local-name() = '{local}' and namespace-uri() = '{uri[1:]}'"
+
+
 def is_plain(text: str) -> bool:
     return "<!" not in text and "<?" not in text
 
 
-def check(texts: Sequence[str], sets: Sequence[tuple[Condition, ...]]) -> int:
-    """Compare all nodes of all documents; how many pairs of a node and a set there are."""
+def check(texts: Sequence[str], sets: Sequence[tuple[Condition, ...]], names: Sequence[str | None] = ()) -> int:
+    """Compare all nodes of all documents; how many pairs of a node and a set there are.
+
+    ``names`` are those that the nodes of each set must have; then only elements and attributes are compared.
+    """
     chunk = shredded(texts)
     assert len(chunk.places) == len(texts)
-    asked, steps = NodeConditions(dict(enumerate(sets))), ChunkSteps(chunk)
+    named = names or [None] * len(sets)
+    asked, steps = NodeConditions(dict(enumerate(map(Asked, sets, named)))), ChunkSteps(chunk)
     paths = ["".join(f"[{condition_text(part)}]" for part in conditions) for conditions in sets]
+    tests = ["" if name is None else f"[{name_test(name)}]" for name in named]
     roots = [Numbered(parse_xml(text)) for text in texts]
     total = 0
     of_kind = {
@@ -59,16 +71,20 @@ def check(texts: Sequence[str], sets: Sequence[tuple[Condition, ...]]) -> int:
         "attribute": (chunk.document[chunk.attributes.owner], chunk.attribute_numbers),
         "text": (chunk.document[chunk.texts.owner], chunk.text_numbers),
     }
-    for kind, every in KINDS:
+    for kind, every in KINDS[: 2 if names else 3]:
         document, number = of_kind[kind]
         found = defaultdict(set)
         places, numbers = asked.holding(steps, kind, np.arange(len(document)))
         for place, asker in zip(places.tolist(), numbers.tolist(), strict=True):
             found[int(document[place]), asker].add(int(number[place]))
         for place, root in enumerate(roots):
-            for asker, path in enumerate(paths):
-                assert found[place, asker] == root.select(f"{every}{path}"), f"{every}{path} in {texts[place]}"
+            for asker, (test, path) in enumerate(zip(tests, paths, strict=True)):
+                assert found[place, asker] == root.select(f"{every}{test}{path}"), (
+                    f"{every}{test}{path} in {texts[place]}"
+                )
         total += len(places)
+    if names:
+        return total
     places, numbers = asked.holding(steps, "document", np.arange(len(texts)))
     held = set(zip(places.tolist(), numbers.tolist(), strict=True))
     for place, root in enumerate(roots):
@@ -106,6 +122,21 @@ def test_many_conditions(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     assert check([text for text in texts if is_plain(text)], sets) > 1_000
 
 
+def test_conditions_of_nodes_with_a_name() -> None:
+    choose = Dice(4)
+    patterns = Patterns(choose)
+    texts = [serialize(parse_xml(random_document(choose, depth=choose.count(2, 6)))) for _ in range(40)]
+    texts = [text for text in texts if is_plain(text)]
+    roots = [parse_xml(text) for text in texts]
+    every = sorted(
+        {str(name) for root in roots for each in root.iter(etree.Element) for name in (each.tag, *each.attrib)}
+    )
+    assert any("}" in name for name in every)
+    names = [choose.one(*every, None, "nobody") for _ in range(150)]
+    sets = [(patterns.condition(2),) if choose.chance(80) else () for _ in names]
+    assert check(texts, sets, names) > 1_000
+
+
 def test_sets_that_come_and_go() -> None:
     choose = Dice(7)
     patterns = Patterns(choose)
@@ -117,7 +148,7 @@ def test_sets_that_come_and_go() -> None:
     for some in (50, 400, 3, 60, 0, 200, 30, 30):
         # Few changes are filed beside what is there; many make the index anew.
         present = set(list(present)[: some // 2]) | {choose.count(0, len(sets) - 1) for _ in range(some)}
-        asked = {number: sets[number] for number in present}
+        asked = {number: Asked(sets[number], "a" if number % 3 == 0 else None) for number in present}
         kept.keep(asked)
         found, fresh = (each.holding(steps, "element", every) for each in (kept, NodeConditions(asked)))
         pairs, wanted = (set(zip(*map(np.ndarray.tolist, each), strict=True)) for each in (found, fresh))
@@ -136,7 +167,7 @@ def test_families() -> None:
 
 def test_nothing() -> None:
     chunk = shredded([])
-    found = NodeConditions({0: (), 1: (Comparison(Here(), "=", Constant("x", False)),)})
+    found = NodeConditions({0: Asked(()), 1: Asked((Comparison(Here(), "=", Constant("x", False)),))})
     assert [part.tolist() for part in found.holding(ChunkSteps(chunk), "element", np.arange(0))] == [[], []]
     assert len(found) == 2
 
