@@ -172,9 +172,10 @@ def counts_rows(connection: Connection, template: Template) -> bool:
 # -- adding ----------------------------------------------------------------------------------------------------
 
 
-def channels_json(channels: Iterable[str]) -> str:
-    """Return the channels that a group reads, and the streams it names, as they are kept: sorted, each once."""
-    return json.dumps(sorted(set(channels)), ensure_ascii=False)
+@lru_cache(maxsize=1 << 10)
+def channels_json(channels: frozenset[str]) -> str:
+    """Return the channels that a group reads, and the streams it names, as they are kept: sorted."""
+    return json.dumps(sorted(channels), ensure_ascii=False)
 
 
 def template_values(template: Template) -> dict[str, object]:

@@ -154,28 +154,24 @@ def as_time(condition: Condition, times: frozenset[str], *, of_time: bool | None
         times: the names of the columns.
         of_time: whether the condition's own node is such a column; None: it may be one of them, or something else.
     """
-
-    def timed(condition: Condition, of_time: bool | None) -> Condition:
-        match condition:
-            case Comparison(Here(()), op, Constant(value, False)) | Compared("", op, Constant(value, False), False):
-                key = None if of_time is False else time_key(value)
-                if key is None:
-                    return condition
-                found = Compared("time", op, Constant(key, is_number=False), numeric=False)
-                return found if of_time else _of_columns(times, found, condition)
-            case Exists(step):
-                is_time = None if is_wildcard(step) else names_column(step, times)
-                inner = conditions(timed(part, is_time) for part in step.conditions)
-                return Exists(replace(step, conditions=inner)) if inner != step.conditions else condition
-            case Negation(part):
-                return Negation(timed(part, of_time))
-            case AllOf(parts):
-                return AllOf(conditions(timed(part, of_time) for part in parts))
-            case AnyOf(parts):
-                return AnyOf(conditions(timed(part, of_time) for part in parts))
-        return condition
-
-    return timed(condition, of_time)
+    match condition:
+        case Comparison(Here(()), op, Constant(value, False)) | Compared("", op, Constant(value, False), False):
+            key = None if of_time is False else time_key(value)
+            if key is None:
+                return condition
+            found = Compared("time", op, Constant(key, is_number=False), numeric=False)
+            return found if of_time else _of_columns(times, found, condition)
+        case Exists(step):
+            is_time = None if is_wildcard(step) else names_column(step, times)
+            inner = conditions(as_time(part, times, of_time=is_time) for part in step.conditions)
+            return Exists(replace(step, conditions=inner)) if inner != step.conditions else condition
+        case Negation(part):
+            return Negation(as_time(part, times, of_time=of_time))
+        case AllOf(parts):
+            return AllOf(conditions(as_time(part, times, of_time=of_time) for part in parts))
+        case AnyOf(parts):
+            return AnyOf(conditions(as_time(part, times, of_time=of_time) for part in parts))
+    return condition
 
 
 def is_wildcard(step: Step) -> bool:

@@ -303,7 +303,10 @@ def _compile_filled(
         made = compile_normal(filled.normal, channels, like, guarded=guarded)
         return made if absence is None else _with_absence(made, absence, like.level)
     guards = tuple([guard for guard, _ in filled.guards])
-    facts = tuple({spec: None for _, specs in filled.guards for spec in specs})
+    # Specs of guards have no edges, and keys are hashed sooner than definitions.
+    facts = tuple(
+        {(spec.definition.key, spec.functions): spec for _, specs in filled.guards for spec in specs}.values()
+    )
     said = like.group.absence
     if absence is not None:
         said = _said_of_absence(absence) + (() if like.level is None else (format_level(like.level),))

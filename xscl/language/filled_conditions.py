@@ -101,6 +101,8 @@ def _expression(expression: Expression, change: Change, seen: Seen) -> Expressio
         case Constant():
             return change(expression)
         case Here(steps):
+            if not any(step.conditions for step in steps):
+                return expression
             return Here(tuple([_mapped_step(step, change, seen) for step in steps]))
         case Call("contains-word", (operand, *sought)):
             words = set()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii
+from math import isfinite
 from operator import attrgetter
 from typing import Any, TypeVar
 
@@ -114,8 +115,8 @@ _PARTS: Mapping[type, tuple[str, Callable[[Any], Sequence[object]]]] = {
 def groups_text(forms: Iterable[tuple[str, GroupForm]]) -> str:
     """Return the data of some groups, each with a name, as JSON."""
     table = _Table()
-    groups = ",".join([f"[{table.put(name)},{table.put(form)}]" for name, form in forms])
-    return f'{{"values":[{",".join(table.places)}],"groups":[{groups}]}}'
+    groups = ",".join([f"[{encode_basestring_ascii(name)},{table.put(form)}]" for name, form in forms])
+    return f'{{"values":[{table.text}],"groups":[{groups}]}}'
 
 
 class _Table:
@@ -125,43 +126,50 @@ class _Table:
     """
 
     def __init__(self) -> None:
-        self.places: dict[str, int] = {}
-        """Entries with their places, in their order."""
+        self._places: dict[str, int] = {}
+        """Entries, without their last bracket, with their places, in their order."""
         self._definitions: dict[int, str] = {}
         """Places of definitions, as entries have them, by their keys, which are digests of their texts."""
         self._known: dict[int, tuple[object, str]] = {}
         """Values by their identity, with their places; each is held, so no other one has its identity."""
 
-    def put(self, value: Any) -> str:
-        """Put a value into the table, behind those that it is made of, and return its place; write a plain one."""
-        made = type(value)
-        write = _PLAIN.get(made)
-        if write is not None:
-            return write(value)
-        known = self._known.get(id(value))
-        if known is None:
-            written = self._defined(value) if made is Definition else self._new(value, made)
-            known = self._known[id(value)] = value, written
-        return known[1]
+    @property
+    def text(self) -> str:
+        """Return all entries."""
+        return "],".join(self._places) + "]" * bool(self._places)
 
-    def _defined(self, value: Definition) -> str:
-        place = self._definitions.get(value.key)
+    def put(self, value: Any) -> str:
+        """Put a value that is not plain into the table, behind those that it is made of, and return its place."""
+        known = self._known.get(id(value))
+        if known is not None:
+            return known[1]
+        made = type(value)
+        place = self._definitions.get(value.key) if made is Definition else None
         if place is None:
-            place = self._definitions[value.key] = self._new(value, Definition)
+            begin, fields_of = _PARTS[made]
+            entry = [begin]
+            for part in fields_of(value):
+                write = _PLAIN.get(type(part), self.put)
+                entry.append(write(part))
+            places = self._places
+            place = f"[{places.setdefault(','.join(entry), len(places))}]"
+            if made is Definition:
+                self._definitions[value.key] = place
+        self._known[id(value)] = value, place
         return place
 
-    def _new(self, value: object, made: type) -> str:
-        begin, fields_of = _PARTS[made]
-        entry = ",".join([begin, *map(self.put, fields_of(value))]) + "]"
-        return f"[{self.places.setdefault(entry, len(self.places))}]"
+
+def _number(value: float) -> str:
+    """Return a number as JSON; its own function takes eight times as long."""
+    return float.__repr__(value) if isfinite(value) else json.dumps(value)
 
 
 _PLAIN: Mapping[type, Callable[[Any], str]] = {
     str: encode_basestring_ascii,
     int: int.__repr__,
-    float: json.dumps,
-    bool: json.dumps,
-    type(None): lambda _: "null",
+    float: _number,
+    bool: {False: "false", True: "true"}.__getitem__,
+    type(None): {None: "null"}.__getitem__,
 }
 """Functions that write plain values as JSON."""
 

@@ -69,10 +69,10 @@ class Selection:
         return Selection(self.channel, self.root, conditions(of_document), conditions(of_root))
 
     @property
-    def text(self) -> str:
+    def definition(self) -> Definition:
         """Return the definition of the topmost node with all conditions."""
         top = () if self.root is None else (Step(self.root.axis, self.root.test, self.of_root),)
-        return Definition(self.channel, top, self.of_document).text
+        return Definition(self.channel, top, self.of_document)
 
 
 class _TooMany(Exception):
@@ -121,8 +121,8 @@ def lift(
 
 def guard_of(selection: Selection) -> tuple[Guard, tuple[WitnessSpec, ...]] | None:
     """Return the guard of conditions, with the specs that it reads; None: it would have too many alternatives."""
-    text = selection.text
-    asked = _Asked(selection.channel, selection.root, calls_own=is_own(text))
+    whole = selection.definition
+    asked = _Asked(selection, whole)
     try:
         found = _product(
             [*(asked.alternatives(each, on_root=False) for each in asked.with_own(selection.of_document))]
@@ -131,7 +131,7 @@ def guard_of(selection: Selection) -> tuple[Guard, tuple[WitnessSpec, ...]] | No
     except _TooMany:
         return None
     alternatives = tuple(sorted([tuple(sorted(each)) for each in found]))
-    return Guard(text, facts_variable(selection.channel), alternatives), tuple(asked.specs.values())
+    return Guard(whole.text, facts_variable(selection.channel), alternatives), tuple(asked.specs.values())
 
 
 def _root(columns: BlockColumns, steps: Sequence[Step | None], live: Iterable[int]) -> int | None:
@@ -183,11 +183,13 @@ def _compares(condition: Condition) -> bool:
 class _Asked:
     """The facts that a guard asks stage 1 for."""
 
-    def __init__(self, channel: str, root: Step | None, *, calls_own: bool) -> None:
-        """Begin; ``calls_own`` is whether a condition may call a function of one's own."""
-        self.channel = channel
-        self.root = root
-        self.calls_own = calls_own
+    def __init__(self, selection: Selection, whole: Definition) -> None:
+        """Begin; ``whole`` is the selection's definition."""
+        self.channel = selection.channel
+        self.root = selection.root
+        self.whole = whole
+        self.calls_own = is_own(whole.text)
+        """Whether a condition may call a function of one's own."""
         self.specs: dict[tuple[int, str | None], WitnessSpec] = {}
 
     def with_own(self, parts: tuple[Condition, ...]) -> Sequence[Condition]:
@@ -226,7 +228,8 @@ class _Asked:
             definition = Definition(self.channel, (Step(self.root.axis, self.root.test, (condition,)),))
         else:
             definition = Definition(self.channel, (), (condition,))
-        return Literal(self._ask(definition, None))
+        # Mostly there is one condition, and the text of the whole is known.
+        return Literal(self._ask(self.whole if self.whole == definition else definition, None))
 
     def _number(self, condition: Condition) -> Literal | None:
         """Return the literal of a path of children to a number that is compared by order; None: it is none."""

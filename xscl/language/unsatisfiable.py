@@ -87,6 +87,8 @@ def _in_block(block: NormalBlock, facts: ChannelFacts) -> Iterator[Impossible]:
 
 def _of_row(block: NormalBlock, facts: ChannelFacts) -> Iterator[Impossible]:
     """Conditions of a row's columns and of the row, which contradict each other."""
+    if not 1 < sum(len(node.conditions) for node in block.nodes) <= _MOST_TOGETHER:
+        return
     formulas = _Formulas(facts)
     made: list[Formula] = []
     spans: list[Span] = []
@@ -96,8 +98,6 @@ def _of_row(block: NormalBlock, facts: ChannelFacts) -> Iterator[Impossible]:
         for condition, span in zip(node.conditions, node.spans, strict=True):
             made.append(formulas.of(condition, column, value))
             spans.append(span)
-    if len(made) > _MOST_TOGETHER:
-        return
     # In the order of the text, so that the last one of those that contradict each other is told.
     order = sorted(range(len(made)), key=lambda place: spans[place].start)
     for count, place in enumerate(order, start=1):
@@ -176,6 +176,8 @@ class _Formulas:
                     return found
             case Comparison() | Compared():
                 return self._compared(condition, column)
+            case Truth():
+                return None
         if _never(self.of(condition, column)):
             return "no value satisfies these conditions together", _LEAVE_OUT
         return None

@@ -81,12 +81,8 @@ class Registrations:
         self._preparers: dict[str, Preparer] = {}
         """Preparers by namespaces as JSON."""
         self._publishing = Publishing(connection, memory, self.loading, self.channels, self._preparers)
-        self._sub_queries = SubQueries(
-            connection,
-            self._take_sub_query if registers else self._note_sub_query,
-            registers,
-            None if rules is None else self._is_apart,
-        )
+        self._sub_queries = SubQueries(connection, registers, with_rules=rules is not None)
+        self._registers = registers
         self._suggested = 0
         self._advice: dict[int, tuple[CompiledQuery, tuple[str, ...]]] = {}
         """Notes on compiled queries by identity; each is kept so that no other one gets it."""
@@ -197,7 +193,7 @@ class Registrations:
     ) -> QueryName:
         """Register a query, and the queries that it has in parentheses; ``kept`` are namespaces as JSON."""
         try:
-            folded = self._sub_queries.folded(statement, kept)
+            folded = self._sub_queries.folded(statement, kept, self)
             text, prepared, notes = self.checked(folded, kept)
             if folded is statement:
                 refuse_reserved((*prepared.compiled.read, prepared.publish))
@@ -209,12 +205,14 @@ class Registrations:
             self._sub_queries.undo(self._end)
             raise
 
-    def _take_sub_query(self, statement: Folded, name: str, kept: str) -> tuple[str, ...]:
+    def take_sub_query(self, statement: Folded, name: str, kept: str) -> tuple[str, ...]:
         """Register a query in parentheses, and return notes on it."""
+        if not self._registers:
+            return self._note_sub_query(statement, name, kept)
         text, prepared, notes = self.checked(statement, kept)
         return self._take(lambda: statement, text, name, kept, prepared, notes).notes
 
-    def _is_apart(self, statement: Folded, kept: str) -> bool:
+    def is_apart(self, statement: Folded, kept: str) -> bool:
         """Tell whether the rules set a query in parentheses apart from equal ones."""
         assert self.loading.rules is not None
         _, prepared, _ = self.checked(statement, kept)
@@ -233,7 +231,7 @@ class Registrations:
         """Check a query that is not registered: its text, what it is compiled to, notes on it, and its text as it was
         written, if that has queries in parentheses.
         """
-        folded = self._sub_queries.folded(statement, kept)
+        folded = self._sub_queries.folded(statement, kept, self)
         text, prepared, notes = self.checked(folded, kept)
         notes = (*self.channels.missing_notes(prepared.compiled), *self._sub_queries.notes, *notes)
         return text, prepared, notes, None if folded is statement else statement.query_text()

@@ -252,8 +252,8 @@ class Registry:
         chunks = _chunks(given)
         if not atomic:
             for chunk in chunks:
-                with collecting_later(), self._transaction(strict, owner) as work:
-                    outcomes += take(work, chunk)
+                with collecting_later():
+                    outcomes += self._taken(chunk, take, owner, strict)
             return outcomes
         try:
             with self._transaction(strict, owner) as work:
@@ -265,6 +265,17 @@ class Registry:
         except _Undone:
             outcomes = [outcome if not outcome.ok else _undone(outcome) for outcome in outcomes]
         return outcomes
+
+    def _taken(
+        self,
+        chunk: Sequence[T],
+        take: Callable[[Registrations, Sequence[T]], list[QueryOutcome]],
+        owner: str | None,
+        strict: bool,
+    ) -> list[QueryOutcome]:
+        """Take a chunk in a transaction of its own, which is gone before the collector begins again."""
+        with self._transaction(strict, owner) as work:
+            return take(work, chunk)
 
 
 def _group_form(work: Registrations, text: str, namespaces: str, compiled: CompiledQuery) -> tuple[str, GroupForm]:

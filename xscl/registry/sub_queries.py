@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -71,18 +72,27 @@ class Folded(RawStatement):
         return self.said
 
 
+class Registering(Protocol):
+    """Registers queries in parentheses."""
+
+    def take_sub_query(self, statement: Folded, name: str, kept: str) -> Sequence[str]:
+        """Register a statement under a name, with namespaces as JSON; return notes on it."""
+        ...
+
+    def is_apart(self, statement: Folded, kept: str) -> bool:
+        """Tell whether a statement shares no work with equal ones, where rules of sharing are left out."""
+        ...
+
+
 @dataclass
 class SubQueries:
     """Sub-queries that one transaction registers."""
 
     connection: Connection
-    register: Callable[[Folded, str, str], Sequence[str]]
-    """Registers a statement under a name, with namespaces as JSON; returns notes on it."""
     registers: bool = True
     """Whether they are kept; else each is one of its own."""
-    is_apart: Callable[[Folded, str], bool] | None = None
-    """Tells whether a statement shares no work with equal ones, where rules of sharing are left out; namespaces as
-    JSON."""
+    with_rules: bool = False
+    """Whether rules of sharing are left out."""
     notes: list[str] = field(default_factory=list)
     """Notes on those of the last statement."""
     _made: list[str] = field(default_factory=list)
@@ -92,8 +102,8 @@ class SubQueries:
     _own: dict[str, str] = field(default_factory=dict)
     """Names of those of the last statement that nothing else shares."""
 
-    def folded(self, statement: RawStatement, namespaces: str) -> RawStatement:
-        """Register the queries in parentheses of a statement, and return it with their channels instead.
+    def folded(self, statement: RawStatement, namespaces: str, of: Registering) -> RawStatement:
+        """Register the queries in parentheses of a statement with ``of``, and return it with their channels instead.
 
         Raises:
             QueryError: one of them is not sound.
@@ -114,7 +124,7 @@ class SubQueries:
                 span=first.query_span,
                 hint="leave out STARTING",
             )
-        query = self._with_channels(created.query, statement, namespaces)
+        query = self._with_channels(created.query, statement, namespaces, of)
         return _folded(statement, replace(created, query=query))
 
     def undo(self, end: Callable[[str], None]) -> None:
@@ -128,45 +138,45 @@ class SubQueries:
         """Have all looked up again: some may have ended."""
         self._known.clear()
 
-    def _with_channels(self, query: ast.Query, statement: RawStatement, namespaces: str) -> ast.Query:
+    def _with_channels(self, query: ast.Query, statement: RawStatement, namespaces: str, of: Registering) -> ast.Query:
         names: dict[str, str] = {}
         for block in _sub_queries(query):
             if block.channel not in names:
                 final = _is_to_be_final(block.query, query)
                 levelled = replace(block, query=replace(block.query, level=ast.STRONG)) if final else block
-                names[block.channel] = self._name(levelled, statement, namespaces)
+                names[block.channel] = self._name(levelled, statement, namespaces, of)
         return _renamed(query, names)
 
-    def _name(self, block: ast.SubQuery, statement: RawStatement, namespaces: str) -> str:
+    def _name(self, block: ast.SubQuery, statement: RawStatement, namespaces: str, of: Registering) -> str:
         """Return the name of a sub-query that is there for the statement's place, a new one if there is none."""
         said = format_query(block.query)
         begin = f"{SUB_QUERIES}{digest_text(said, namespaces)[:_DIGITS]}."
         if (known := self._known.get(begin) or self._own.get(begin)) is not None:
             return known
-        apart = self._is_apart(block, statement, namespaces)
+        apart = self._is_apart(block, statement, namespaces, of)
         found = None
         if self.registers and not apart:
             read_processed(self.connection, lock=True)  # nothing comes from here on
             found = _newest(self.connection, begin)
         if found is None:
-            query = self._with_channels(block.query, statement, namespaces)
+            query = self._with_channels(block.query, statement, namespaces, of)
             found = f"{begin}{_number(self.connection, begin)}"
             as_rows = isinstance(query.select, tuple)
             query = replace(query, publish=found, spanning=True, as_rows=as_rows, publish_span=block.query_span)
             created = ast.CreateQuery(found, query, "", block.query_span, block.query_span)
-            self.notes += self.register(_folded(statement, created), found, namespaces)
+            self.notes += of.take_sub_query(_folded(statement, created), found, namespaces)
             self._made.append(found)
         (self._own if apart else self._known)[begin] = found
         return found
 
-    def _is_apart(self, block: ast.SubQuery, statement: RawStatement, namespaces: str) -> bool:
+    def _is_apart(self, block: ast.SubQuery, statement: RawStatement, namespaces: str, of: Registering) -> bool:
         """Tell whether rules that are left out set a sub-query apart from equal ones."""
-        if self.is_apart is None:
+        if not self.with_rules:
             return False
-        query = self._with_channels(block.query, statement, namespaces)
+        query = self._with_channels(block.query, statement, namespaces, of)
         created = ast.CreateQuery("apart", query, "", block.query_span, block.query_span)
         # One that reads what nothing else shares is itself shared by nothing.
-        return not _channels(query).isdisjoint(self._own.values()) or self.is_apart(
+        return not _channels(query).isdisjoint(self._own.values()) or of.is_apart(
             _folded(statement, created), namespaces
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -28,6 +29,7 @@ from xscl.language.query_rows import variables_of
 from xscl.registry import loading, memory, registry
 from xscl.registry.loading import Loading
 from xscl.registry.memory import Known
+from xscl.registry.registrations import Registrations
 from xscl.registry.registry import Registry
 
 JOIN = "S//a->x JOIN {x = y, 1 h} T//p->y"
@@ -299,6 +301,21 @@ def test_registering_within_a_transaction_of_the_caller(made: Made) -> None:
     expected = made()
     Registry(expected).load(f"CREATE QUERY z AS S//z; {JOIN}; S//a; S//a")
     assert rows(catalog) == rows(expected)
+
+
+def test_transactions_leave_hardly_anything_to_the_collector(made: Made, small: None) -> None:
+    of = Registry(made())
+    texts = [f"S[./n > {number}][./a->x] JOIN {{x = y, 1 h}} T/b->y[./p = 'k{number}']" for number in range(40)]
+    of.register_many(texts[:10])
+    gc.collect()
+    gc.disable()
+    try:
+        assert all(each.error is None for each in of.register_many(texts[10:]))
+        assert not [each for each in gc.get_objects() if isinstance(each, Registrations)]
+        left = gc.collect()
+    finally:
+        gc.enable()
+    assert left < 60 * 30, "some for each transaction, by the library of databases"
 
 
 def test_what_other_registries_write_is_seen(made: Made) -> None:
