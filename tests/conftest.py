@@ -14,7 +14,7 @@ from budget import THOROUGH, examples
 from compiled_once import share_compiled_statements, share_texts_of_tables
 from corpora import DATA, lacks
 from hypothesis import HealthCheck, settings
-from quick_disks import wait_for_no_disk
+from quick_disks import keep_files_in_memory, leave_memory, wait_for_no_disk
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,6 +46,7 @@ os.environ["XSCL_CLASS_ARCHIVE"] = "off"
 share_compiled_statements()
 share_texts_of_tables()
 wait_for_no_disk()
+keep_files_in_memory()
 # Until all tests are collected, almost nothing that is made goes.
 gc.disable()
 # A shell starts what runs in the background with Ctrl-C's signal ignored, and programs that tests start inherit that.
@@ -90,6 +91,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+
+
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """Files of tests that fail stay."""
+    if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        leave_memory()
 
 
 @pytest.fixture(scope="session")
