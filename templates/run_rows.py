@@ -12,7 +12,7 @@ from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.number_order import each_once, order_by, order_of, places_in
 from xscl.templates.columns import Bools, Int32s, Int64s, gather
 from xscl.templates.run_making import built_run, different_shapes, empty_run, ranked_values, run_of
-from xscl.templates.runs import KEY_BITS, Key, Run, RunShapes
+from xscl.templates.runs import KEY_BITS, Key, Run, RunShapes, equal_texts, group_starts
 from xscl.templates.shapes import bundle_hashes, row_hashes
 
 __all__ = ["documents_rows", "merged_run", "row_variables", "rows_of_run", "with_more_rows"]
@@ -107,9 +107,21 @@ def _all_values(runs: Sequence[Run]) -> tuple[Int64s, pa.Array, list[Int64s]]:
     """Return the values of all runs with their hashes, and the place of each run's values among them."""
     texts = pa.concat_arrays([run.texts for run in runs])
     hashes = np.concatenate([run.hashes for run in runs])
-    rank, first = ranked_values(hashes, texts)
+    rank, first = _ranked_values(hashes, texts)
     ends = np.cumsum([len(run.hashes) for run in runs])
     return hashes[first], texts.take(pa.array(first)), np.split(rank, ends[:-1])
+
+
+def _ranked_values(hashes: Int64s, texts: pa.Array) -> tuple[Int64s, Int64s]:
+    """Return what ``ranked_values`` does, for hashes that rise run by run: to compare these merges whole runs."""
+    order = np.argsort(hashes, kind="stable")
+    starts = group_starts(hashes[order])
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    first = order[starts[:-1]]
+    again = np.flatnonzero(first[rank] != np.arange(len(rank)))
+    alike = equal_texts(texts.take(pa.array(again)), texts.take(pa.array(first[rank[again]])))
+    return (rank, first) if alike.all() else ranked_values(hashes, texts)
 
 
 def _all_shapes(parts: Sequence[tuple[Run, Int64s]]) -> tuple[Int32s, RunShapes]:

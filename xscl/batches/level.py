@@ -249,7 +249,7 @@ class BatchWork:
         if left is not None:
             there = [*(Unit("", (path,)) for path in state), *(Unit("", (path,), fresh=True) for path in written)]
             wanted = max(1 + documents_of(left.level, left.asked.channels) // _PART, len(there) // _RUNS)
-            parts = cut(left.asked, left.level, min(place.slots, wanted))
+            parts = cut(left.asked, left.level, min(place.slots, wanted), self.taken)
             items = [Share(self._origin(level), (Unit(""), *there), part) for part in parts]
             made = self._mapped(place, replace(work, asked=left.asked), items)
             new = self._made(level, made)

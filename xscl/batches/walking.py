@@ -167,17 +167,26 @@ def column_witnesses(
 
 def _events(level: Level, channels: Collection[str], taken: TakenEvents | None, most: int) -> Iterator[pa.RecordBatch]:
     """Yield the events of a level of some channels, ``most`` at a time."""
-    if taken is not None and level == Level(0, taken.first, taken.last, level.channels, level.paths):
-        rows = taken.rows.select(_READ)
-        if not level.channels.keys() <= set(channels):
-            wanted = pa.array(sorted(level.channels.keys() & channels), pa.string())
-            rows = rows.filter(pc.is_in(rows.column("channel"), wanted))
-        yield from rows.to_batches(max_chunksize=most)
+    if taken is not None and _is_all(level, taken):
+        yield from _of_channels(level, channels, taken.rows.select(_READ)).to_batches(max_chunksize=most)
     else:
         readahead = {} if most == _ROWS else {"batch_readahead": 1, "fragment_readahead": 1}
         yield from _dataset(level).to_batches(
             columns=_READ, filter=_wanted(level, channels), batch_size=most, **readahead
         )
+
+
+def _is_all(level: Level, taken: TakenEvents) -> bool:
+    """Tell whether a level is the events of a range, all of them and as they came."""
+    return level == Level(0, taken.first, taken.last, level.channels, level.paths)
+
+
+def _of_channels(level: Level, channels: Collection[str], rows: pa.Table) -> pa.Table:
+    """Return the events of a level of some channels."""
+    if level.channels.keys() <= set(channels):
+        return rows
+    wanted = pa.array(sorted(level.channels.keys() & channels), pa.string())
+    return rows.filter(pc.is_in(rows.column("channel"), wanted))
 
 
 def _in_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
@@ -223,9 +232,12 @@ def count_documents(asked: Asked, level: Level) -> int:
     return found
 
 
-def cut(asked: Asked, level: Level, parts: int) -> list[Level]:
-    """Cut a level into so many parts, at most, of equally many documents."""
-    table = _dataset(level).to_table(columns=["docid"], filter=_wanted(level, asked.channels))
+def cut(asked: Asked, level: Level, parts: int, taken: TakenEvents | None = None) -> list[Level]:
+    """Cut a level into so many parts, at most, of equally many documents; ``taken`` are events that are in memory."""
+    if taken is not None and _is_all(level, taken):
+        table = _of_channels(level, asked.channels, taken.pieces.select(["docid", "channel"]))
+    else:
+        table = _dataset(level).to_table(columns=["docid"], filter=_wanted(level, asked.channels))
     docids: npt.NDArray[np.int64] = np.sort(table.column("docid").to_numpy())
     if not len(docids):
         return []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 
@@ -35,14 +36,19 @@ _lock = Lock()
 """Held by whoever looks at both: a service takes events in beside its batches."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False)
 class TakenEvents:
     """All events of a range, by their numbers."""
 
     first: int
     last: int
-    rows: pa.Table
-    """Columns of ``EVENT_SCHEMA`` that a batch reads."""
+    pieces: pa.Table
+    """Columns of ``EVENT_SCHEMA`` that a batch reads, in pieces; whoever asks for few columns reads these."""
+
+    @cached_property
+    def rows(self) -> pa.Table:
+        """The same in one piece; who reads them would put them together, each for itself."""
+        return self.pieces.combine_chunks()
 
     def has(self, numbers: Int64s) -> Bools:
         """Tell which events are of the range."""
@@ -104,7 +110,6 @@ def taken_events(paths: Sequence[str], first: int, last: int) -> TakenEvents | N
 
 def _within(rows: pa.Table, first: int, last: int) -> TakenEvents:
     """Return the events of a range among some."""
-    rows = rows.combine_chunks()  # who reads it would, each for itself
     numbers = rows.column("docid").to_numpy()
     within = (numbers >= first) & (numbers <= last)
     if not within.all():

@@ -120,7 +120,7 @@ def event_times(paths: Sequence[str], first: int, last: int, taken: TakenEvents 
     """Return the times of the events of a range, from memory or from the files that have them."""
     newest: dict[str, int] = {}
     received = None
-    for events in _times_of(paths, first, last) if taken is None else [taken.rows]:
+    for events in _times_of(paths, first, last) if taken is None else [taken.pieces]:
         encoded = events.column("channel").combine_chunks().dictionary_encode()
         greatest = np.full(len(encoded.dictionary), EVER)
         np.maximum.at(greatest, encoded.indices.to_numpy(), events.column("ts").to_numpy())

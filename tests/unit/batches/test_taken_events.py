@@ -159,3 +159,22 @@ def test_events_of_a_range_are_those_between_its_ends(tmp_path: Path, monkeypatc
     assert found.has(found.rows.column("docid").to_numpy() + 1).tolist() == [True] * 29 + [False]
     monkeypatch.setattr(taken_events, "_MOST_BYTES", 100)
     assert taken_events.taken_events(paths, 15, 44) is None
+
+
+def test_a_level_is_cut_alike_by_events_in_memory_and_by_files(tmp_path: Path) -> None:
+    with xscl.connect(home=tmp_path / "home") as engine:
+        for name in "ab":
+            engine.add_channel(name, kind="rows", schema=SCHEMA)
+        for name in "abba":
+            take(engine, name, rows(random.Random(1), 20 * len(list(tmp_path.glob("home/events/*"))), 20))
+        paths = sorted(str(path) for path in (engine.home.root / "events").glob("*.parquet"))
+    found = taken_events.taken_events(paths, 11, 75)
+    assert found is not None
+    for read in ("a", "ab"):
+        asked = walking.Asked(frozenset(read), frozenset(), {})
+        level = walking.Level(0, 11, 75, {"a": 25, "b": 40}, paths)
+        parts = walking.cut(asked, level, 3)
+        assert walking.cut(asked, level, 3, found) == parts
+        assert len(parts) == 3 and (parts[0].first, parts[-1].last) == (11, 75)
+        counts = [walking.count_documents(asked, part) for part in parts]
+        assert sum(counts) == (65 if read == "ab" else 25) and max(counts) - min(counts) <= 1
