@@ -153,16 +153,25 @@ def identify(
     return Identified(memory, tuple(ids), tuple(repeats), tuple(known), keys)
 
 
-def remember(found: Identified, entries: Sequence[Entry], taken: Iterable[bool]) -> Memory:
-    """Return the memory after a poll; ``taken`` says of each entry whether the channel has its item now."""
+def remember(
+    found: Identified, entries: Sequence[Entry], taken: Iterable[bool], changes: Iterable[int] | None = None
+) -> Memory:
+    """Return the memory after a poll.
+
+    Args:
+        found: the outcome of its entries.
+        entries: the entries.
+        taken: says of each entry whether the channel has its item now.
+        changes: what ``changed_at`` says of each, where that is known already.
+    """
     items = {item.id: item for item in found.memory.items}
-    for entry, id_, key, has in zip(entries, found.ids, found.keys, taken, strict=True):
+    times = map(changed_at, entries) if changes is None else changes
+    for entry, id_, key, has, changed in zip(entries, found.ids, found.keys, taken, times, strict=True):
         before = items.pop(id_, None)
         if has and before is not None:
             # A poll that leaves a guid or link out takes nothing from what is known.
             key = key._replace(guid=key.guid or before.keys.guid, link=key.link or before.keys.link)
         if has:
-            changed = changed_at(entry)
             items[id_] = Known(id_, key, entry.body[:16], max(changed, before.changed) if before else changed)
         elif before is not None:
             items[id_] = before
@@ -208,8 +217,10 @@ class _Index:
 
     def way(self, key: Keys) -> str:
         """Return the name of the key by which an entry is known; empty for its whole content."""
-        values = key._asdict()
-        return next((way for way in self.ways if values[way] and values[way] not in self.apart), "")
+        for way in self.ways:
+            if (value := getattr(key, way)) and value not in self.apart:
+                return way
+        return ""
 
     def find(self, key: Keys, present: set[str]) -> Known | None:
         """Return the remembered item of an entry; ``present`` are the guids of its poll."""

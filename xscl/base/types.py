@@ -46,6 +46,7 @@ MAX_NAME = 128
 """Characters of the name of a query or a channel."""
 
 _NAME = re.compile(r"[^\W\d]\w*(?:(?:\.|-+)\w+)*\Z")
+_DAY_S = 86_400
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_TIME = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
 """The least event time."""
@@ -260,7 +261,8 @@ def to_micros(value: int | float | Decimal | str | datetime) -> int:
             raise ValueError(f"{value!r} is not an ISO 8601 time") from None
     if value.tzinfo is None:
         raise ValueError(f"{value.isoformat()} has no time zone; write it with Z or an offset")
-    micros = (value - _EPOCH) // timedelta(microseconds=1)
+    since = value - _EPOCH
+    micros = (since.days * _DAY_S + since.seconds) * 1_000_000 + since.microseconds
     if not FIRST_TIME <= micros <= LAST_TIME:
         raise ValueError(f"{value.isoformat()} is not in the years 1 to 9999 of UTC")
     return micros

@@ -13,7 +13,7 @@ from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.catalog.events import find_feed_digests
 from xscl.catalog.memberships import resolve_stream
 from xscl.ingest.expand import EntryDocuments, entry_documents, entry_events
-from xscl.ingest.identity import Identified, Keys, entry_keys, identify, remember
+from xscl.ingest.identity import Identified, Keys, changed_at, entry_keys, identify, remember
 from xscl.ingest.records import FeedDocument, Rejected
 from xscl.intake.checks import CheckedEvent, KeptDocument, check_events, checked_event
 from xscl.intake.events import take_events
@@ -37,6 +37,8 @@ class CheckedEntry:
     documents: tuple[KeptDocument | XsclError, ...]
     """Its documents, or why one is refused."""
     keys: Keys
+    changed: int
+    """The time of its last change."""
 
     __reduce__ = by_fields
 
@@ -57,7 +59,8 @@ def check_feed(document: FeedDocument, limits: Limits, texts: list[bytes]) -> Ch
     kept = keep_documents([text for made in every for text in made.texts], limits, texts)
     for entry, made in zip(document.entries, every, strict=True):
         documents = tuple(islice(kept, len(made.texts)))
-        entries.append(CheckedEntry(replace(made, texts=("",) * len(documents)), documents, entry_keys(entry)))
+        without_texts = replace(made, texts=("",) * len(documents))
+        entries.append(CheckedEntry(without_texts, documents, entry_keys(entry), changed_at(entry)))
     bare = tuple(replace(entry, raw=None if entry.raw is None else "", item=None) for entry in document.entries)
     return CheckedFeed(replace(document, entries=bare), tuple(entries))
 
@@ -107,7 +110,8 @@ def take_feed(
             of_entry = [next(outcomes) for _ in events]
             has[n] = of_entry[0] != "rejected"
             state.count(of_entry)
-    state.memory = remember(found, document.entries, has)
+    changes = None if checked is None else [entry.changed for entry in checked]
+    state.memory = remember(found, document.entries, has, changes)
     if not strange:
         take_withdrawals(chunk, state, document)
     elif document.withdrawn:
