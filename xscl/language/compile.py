@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import prod
+from operator import is_
 
 from xscl.base.errors import UnsupportedFeatureError
 from xscl.base.replacing import replaced
@@ -254,14 +255,11 @@ def compile_filled(
     if like.stepped:
         return _steps_filled(filled, channels, like)
     if like.windowed is not None:
-        return _windows_filled(filled, channels, like.windowed)
+        return _windows_filled(filled, channels, like)
     if like.absence is None:
         return _compile_filled(filled, channels, like, guarded=guarded)
     guarded = bool(like.absence.ends)
-    wanted, *forbidden = (
-        _part(part.text, _compile_filled(part, channels, known.compiled, guarded=guarded))
-        for part, known in zip(filled.parts, like.absence.parts, strict=True)
-    )
+    wanted, *forbidden = _parts_filled(filled, channels, like, guarded=guarded)
     absence = replaced(like.absence, wanted=wanted, forbidden=tuple(forbidden))
     return _compile_filled(filled, channels, like, guarded=guarded, absence=absence)
 
@@ -271,21 +269,30 @@ def _steps_filled(filled: FilledQuery, channels: Mapping[str, ChannelFacts], lik
     whole, parts = like, like.stepped
     if filled.parts:
         whole = _compile_filled(filled, channels, like, guarded=False)
-        parts = tuple(
-            CompiledPart(part.text, _compile_filled(part, channels, known.compiled, guarded=False))
-            for part, known in zip(filled.parts, like.stepped, strict=True)
-        )
+        parts = _parts_filled(filled, channels, like, guarded=False)
     group = replaced(whole.group, absence=(*(part.compiled.group.key for part in parts), filled.said))
     compiled = replaced(whole, group=group, read=like.read, stepped=parts, is_made=like.is_made, level=None)
     return compiled if like.level is None else at_level(compiled, like.level)
 
 
-def _windows_filled(filled: FilledQuery, channels: Mapping[str, ChannelFacts], like: CompiledPart) -> CompiledQuery:
+def _windows_filled(filled: FilledQuery, channels: Mapping[str, ChannelFacts], like: CompiledQuery) -> CompiledQuery:
     """Compile a query with windows; without a part if it is over the same matches as the other one."""
-    if not filled.parts:
-        return _over(like, filled.said)
-    (part,) = filled.parts
-    return _over(CompiledPart(part.text, _compile_filled(part, channels, like.compiled, guarded=False)), filled.said)
+    (part,) = _parts_filled(filled, channels, like, guarded=False) if filled.parts else like.parts
+    return _over(part, filled.said)
+
+
+def _parts_filled(
+    filled: FilledQuery, channels: Mapping[str, ChannelFacts], like: CompiledQuery, *, guarded: bool
+) -> tuple[CompiledPart, ...]:
+    """Compile the queries that a query is made of; one without constants that differ is that of the other query."""
+    return tuple(
+        [
+            known
+            if all(map(is_, part.normal.blocks, known.compiled.normal.blocks))
+            else _part(part.text, _compile_filled(part, channels, known.compiled, guarded=guarded))
+            for part, known in zip(filled.parts, like.parts, strict=True)
+        ]
+    )
 
 
 def _compile_filled(

@@ -75,6 +75,14 @@ def test_a_sign_belongs_to_the_outline() -> None:
     assert "4 s" in said[2]
 
 
+def test_parts_without_constants_that_differ_are_compiled_once() -> None:
+    preparer = Preparer()
+    text = "S[./a = {}][./v->x] NEXT {{y > 2 * x, 5 min}} T[./v->y]"
+    first, second = (preparer.prepare_text(text.format(number)).compiled for number in (1, 2))
+    assert second.stepped[0] != first.stepped[0] and second.stepped[1] is first.stepped[1]
+    assert second.group == Preparer().prepare_text(text.format(2)).compiled.group
+
+
 def test_so_many_outlines_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_outlines, "_MOST", 3)
     outlines = step_outlines({})
