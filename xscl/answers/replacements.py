@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Sequence
+from itertools import product
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -18,6 +19,7 @@ from sqlalchemy.engine import Connection
 from xscl.answers.match_reader import FoundMatch, MatchReader
 from xscl.answers.match_times import Times
 from xscl.base.docids import place_of
+from xscl.catalog.events import of_base
 from xscl.catalog.tables import BATCHES, EVENT_IDS, LATE, in_parts
 from xscl.store.home import Home
 
@@ -116,12 +118,10 @@ def _newest(item: FoundMatch) -> int | None:
 def _versions_before(connection: Connection, docids: Collection[int]) -> dict[int, list[int]]:
     """Find the events of the version before newer versions; several where streams brought copies."""
     mine, older = EVENT_IDS.alias("mine"), EVENT_IDS.alias("older")
-    same = [mine.c[name] == older.c[name] for name in ("channel", "base", "item")]
-    joined = mine.join(older, sa.and_(*same, older.c.version == mine.c.version - 1))
+    same = [mine.c[name] == older.c[name] for name in ("channel", "item")]
+    pairs = sa.select(mine.c.docid, older.c.docid).where(*same, older.c.version == mine.c.version - 1).distinct()
     found: dict[int, list[int]] = {}
-    for part in in_parts(sorted(docids)):
-        some = mine.c.docid.in_(part)
-        statement = sa.select(mine.c.docid, older.c.docid).select_from(joined).where(some).distinct()
-        for docid, before in connection.execute(statement):
+    for part, here in product(in_parts(sorted(docids)), of_base(older, mine.c.base)):
+        for docid, before in connection.execute(pairs.where(mine.c.docid.in_(part), here)):
             found.setdefault(docid, []).append(before)
     return found

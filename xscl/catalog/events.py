@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import product
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ __all__ = [
     "forget_published",
     "has_event_ids",
     "newer_versions",
+    "of_base",
     "ranges_of_file",
     "remove_event_file",
     "remove_event_ids",
@@ -45,28 +47,44 @@ Row = Mapping[str, object]
 
 def newer_versions(connection: Connection, docids: Collection[int], last: int) -> dict[int, int]:
     """Return the event that brought the next version of some events, up to a place, by their numbers."""
-    mine, newer, joined = _versions()
+    mine, newer, same = _versions()
     found: dict[int, int] = {}
-    for part in in_parts(sorted(docids)):
-        some = sa.select(mine.c.docid, sa.func.min(newer.c.docid)).select_from(joined).group_by(mine.c.docid)
-        rows = connection.execute(some.where(mine.c.docid.in_(part), newer.c.docid <= last))
-        found.update((older, docid) for older, docid in rows)
+    for part, here in product(in_parts(sorted(docids)), of_base(newer, mine.c.base)):
+        some = sa.select(mine.c.docid, sa.func.min(newer.c.docid)).where(same, here).group_by(mine.c.docid)
+        for older, docid in connection.execute(some.where(mine.c.docid.in_(part), newer.c.docid <= last)):
+            found[older] = min(docid, found.get(older, docid))
     return found
 
 
 def edited_between(connection: Connection, first: int, last: int) -> dict[int, str]:
     """Return the channels of events that have a newer version among the events of some places, by their numbers."""
-    mine, newer, joined = _versions()
-    came = newer.c.docid.between(first, last), newer.c.version > 1
-    rows = connection.execute(sa.select(mine.c.docid, mine.c.channel).select_from(joined).where(*came))
-    return {row.docid: row.channel for row in rows}
+    mine, newer, same = _versions()
+    came = sa.and_(newer.c.docid.between(first, last), newer.c.version > 1)
+    edited: dict[int, str] = {}
+    for here in of_base(mine, newer.c.base):
+        rows = connection.execute(sa.select(mine.c.docid, mine.c.channel).where(same, came, here))
+        edited.update((row.docid, row.channel) for row in rows)
+    return edited
 
 
 def _versions() -> tuple[Any, Any, Any]:
-    """Return events, those with the next versions of their items, and both joined."""
+    """Return events, those with the next versions of their items, and the condition that two are such; bases apart."""
     mine, newer = EVENT_IDS.alias("mine"), EVENT_IDS.alias("newer")
-    same = [mine.c[name] == newer.c[name] for name in ("channel", "base", "item")]
-    return mine, newer, newer.join(mine, sa.and_(*same, newer.c.version == mine.c.version + 1))
+    same = [mine.c[name] == newer.c[name] for name in ("channel", "item")]
+    return mine, newer, sa.and_(*same, newer.c.version == mine.c.version + 1)
+
+
+def of_base(ids: Any, base: sa.ColumnElement[str] | Sequence[str]) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return conditions that events have one of these ids without feed and version; no event meets two of them.
+
+    Each is for a statement of its own, and has an index of its own: one with OR would read a whole channel.
+
+    Args:
+        ids: ``EVENT_IDS``, or an alias of it.
+        base: a column, or ids.
+    """
+    alone, other = ((each.in_(base) if isinstance(base, Sequence) else each == base) for each in (ids.c.id, ids.c.base))
+    return sa.and_(alone, ids.c.base == ids.c.id), sa.and_(other, ids.c.base != ids.c.id)
 
 
 # -- files -----------------------------------------------------------------------------------------------------
@@ -208,10 +226,14 @@ def _digests(sqlite: bool) -> sa.TextClause:
 @cache
 def _of_feed(sqlite: bool) -> sa.TextClause:
     columns = ", ".join(f"event_ids.{name}" for name in FeedDigest._fields)
-    return sa.text(
+    # Each half has an index of its own.
+    halves = (
         f"SELECT {columns} FROM {_listed(sqlite)} CROSS JOIN event_ids"
-        " WHERE event_ids.channel = :channel AND event_ids.base = wanted.value AND event_ids.feed = :feed"
+        f" WHERE event_ids.channel = :channel AND event_ids.{name} = wanted.value AND event_ids.feed = :feed"
+        f" AND event_ids.base {operator} event_ids.id"
+        for name, operator in (("id", "="), ("base", "<>"))
     )
+    return sa.text(" UNION ALL ".join(halves))
 
 
 def _listed(sqlite: bool) -> str:
@@ -224,8 +246,8 @@ def _having_ids(sqlite: bool) -> sa.TextClause:
     # One condition with OR would have SQLite read the whole channel: each half has an index of its own.
     halves = (
         f"SELECT {columns} FROM {_listed(sqlite)} CROSS JOIN event_ids"
-        f" WHERE event_ids.channel = :channel AND event_ids.{name} = wanted.value"
-        for name in ("id", "base")
+        f" WHERE event_ids.channel = :channel AND event_ids.{asked}"
+        for asked in ("id = wanted.value", "base = wanted.value AND event_ids.base <> event_ids.id")
     )
     return sa.text(" UNION ".join(halves))
 

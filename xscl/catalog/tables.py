@@ -42,6 +42,7 @@ __all__ = [
     "GROUPS",
     "GUARDS",
     "HAS_CHANGES",
+    "HAS_OTHER_BASE",
     "HEARTBEATS",
     "HOME",
     "HOSTS",
@@ -322,6 +323,8 @@ EVENT_IDS = Table(
     sa.Index("event_ids_base", "channel", "base"),
     sa.Index("event_ids_docid", "docid"),
 )
+HAS_OTHER_BASE = EVENT_IDS.c.base != EVENT_IDS.c.id
+"""Condition on rows that ``event_ids_base`` has: most ids have neither feed nor version, and are their own base."""
 STREAMS = Table(
     "streams",
     METADATA,
@@ -588,6 +591,7 @@ def _declare_partial_indexes(_: MetaData, connection: sa.Connection, **__: objec
         ("parts_of_windows", PARTS.c.gid, IS_OF_WINDOWS),
         ("parts_of_steps", PARTS.c.gid, IS_OF_STEPS),
         ("queries_history", QUERIES.c.history, QUERIES.c.history.is_not(None)),
+        ("event_ids_base", EVENT_IDS.c.base, HAS_OTHER_BASE),
         ("event_ids_published", EVENT_IDS.c.published, EVENT_IDS.c.published.is_not(None)),
         ("late_replayed", LATE.c.replayed, LATE.c.replayed.is_not(None)),
         ("batches_results", BATCHES.c.result_path, BATCHES.c.result_path.is_not(None)),

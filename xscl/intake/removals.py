@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import sqlalchemy as sa
 
 from xscl.base.docids import PUBLISHED
+from xscl.catalog.events import of_base
 from xscl.catalog.id_ranges import rows_by_id
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.removals import Removed, add_removals, removed_among
@@ -80,18 +82,17 @@ class Items:
         self._seen = len(ids)
 
     def _read(self, stream: int | None) -> None:
-        chunk, named, mine = self._chunk, EVENT_IDS.c.id, []
-        if stream is not None:
-            named, mine = EVENT_IDS.c.base, [EVENT_IDS.c.membership.in_(chunk.memberships.of_stream(stream))]
+        chunk, ids = self._chunk, EVENT_IDS.c
         sight = sight_of(chunk.connection, self._channel)
-        here = EVENT_IDS.c.channel == self._channel, EVENT_IDS.c.docid < PUBLISHED, sight.ids
+        here = ids.channel == self._channel, ids.docid < PUBLISHED, sight.ids
+        chosen = sa.select((ids.id if stream is None else ids.base).label("named"), ids.base, ids.item).where(*here)
+        if stream is not None:
+            chosen = chosen.where(ids.membership.in_(chunk.memberships.of_stream(stream)))
         for part in in_parts(sorted(self._of)):
-            chosen = sa.select(named.label("id"), EVENT_IDS.c.base, EVENT_IDS.c.item).where(
-                *here, named.in_(part), *mine
-            )
-            for row in chunk.connection.execute(chosen):
-                self._of[row.id].add((row.base, row.item))
-                self._versions[row.base, row.item] = []
+            for those in (ids.id.in_(part),) if stream is None else of_base(EVENT_IDS, part):
+                for id_, base, item in chunk.connection.execute(chosen.where(those)):
+                    self._of[id_].add((base, item))
+                    self._versions[base, item] = []
         # First versions of rows may have their ids in ranges alone.
         left = {id_ for id_, items in self._of.items() if not items}
         for _, first in rows_by_id(chunk.connection, chunk.terms.home.root, {self._channel: left}):
@@ -99,9 +100,10 @@ class Items:
                 continue
             self._of[first.id].add((first.id, first.docid))
             self._versions[first.id, first.docid] = [RemovedEvent(first.docid, first.id)]
+        versions = sa.select(ids.docid, ids.id, ids.base, ids.item).where(*here)
         for bases in in_parts(sorted({base for base, _ in self._versions})):
-            versions = sa.select(EVENT_IDS.c.docid, EVENT_IDS.c.id, EVENT_IDS.c.base, EVENT_IDS.c.item)
-            for docid, id_, base, item in chunk.connection.execute(versions.where(*here, EVENT_IDS.c.base.in_(bases))):
+            halves = (chunk.connection.execute(versions.where(those)) for those in of_base(EVENT_IDS, bases))
+            for docid, id_, base, item in chain.from_iterable(halves):
                 if (base, item) in self._versions:
                     self._versions[base, item].append(RemovedEvent(docid, id_))
 

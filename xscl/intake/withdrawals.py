@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import compress
+from itertools import chain, compress
 from typing import TypeVar
 
 import sqlalchemy as sa
 
 from xscl.base.docids import PUBLISHED
+from xscl.catalog.events import of_base
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import RAW
 from xscl.catalog.removals import last_stated
@@ -76,9 +77,10 @@ def _versions(chunk: Chunk, name: str, feed: str, ids: Sequence[str]) -> Iterato
     if stream is not None:
         here.append(EVENT_IDS.c.membership.in_(chunk.memberships.of_stream(stream.number)))
     for part in in_parts(ids):
-        wanted = sa.select(EVENT_IDS.c.docid, EVENT_IDS.c.id, EVENT_IDS.c.base).where(*here, EVENT_IDS.c.base.in_(part))
+        wanted = sa.select(EVENT_IDS.c.docid, EVENT_IDS.c.id, EVENT_IDS.c.base).where(*here)
+        halves = (chunk.connection.execute(wanted.where(those)) for those in of_base(EVENT_IDS, part))
         found: dict[str, list[RemovedEvent]] = {}
-        for row in chunk.connection.execute(wanted.order_by(EVENT_IDS.c.docid)):
+        for row in sorted(chain.from_iterable(halves)):
             found.setdefault(row.base, []).append(RemovedEvent(row.docid, row.id))
         for id_, events in found.items():
             yield channel, id_, events

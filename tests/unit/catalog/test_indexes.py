@@ -11,7 +11,8 @@ from catalog_plans import DELIBERATE, SMALL, add_rows, bad_plans, executed, sqli
 from sqlalchemy.engine import Connection
 
 from xscl.batches.ranges import next_stop, waiting_queries
-from xscl.catalog.tables import METADATA, OF_STEPS, OF_WINDOWS, PARTS, in_parts
+from xscl.catalog.events import edited_between, find_event_ids, find_feed_digests, newer_versions, of_base
+from xscl.catalog.tables import EVENT_IDS, METADATA, OF_STEPS, OF_WINDOWS, PARTS, in_parts
 from xscl.catalog.windows import groups_of_windows_alone
 from xscl.engine import Engine
 from xscl.planning.subscribers import Subscribers
@@ -32,6 +33,16 @@ ASKED: dict[str, list[Callable[[Connection], object]]] = {
         lambda connection: waiting_queries(connection, 1, 9),
     ],
     "parts_of_windows": [groups_of_windows_alone],
+    "event_ids_base": [
+        lambda connection: find_event_ids(connection, "c", ["a", "b"]),
+        lambda connection: find_feed_digests(connection, "c", "f", ["a", "b"]),
+        lambda connection: newer_versions(connection, [1, 2], 9),
+        lambda connection: edited_between(connection, 1, 9),
+        *(
+            lambda connection, those=those: connection.execute(sa.select(EVENT_IDS.c.docid).where(*those)).all()
+            for those in [(EVENT_IDS.c.channel == "c", of_base(EVENT_IDS, bases)[1]) for bases in (["a"], ["a", "b"])]
+        ),
+    ],
     "queries_publish": [
         lambda connection: is_published(connection, "c"),
         lambda connection: Publications(connection)._look_up_all(),
@@ -64,6 +75,7 @@ def test_indexes_are_used(tmp_path: Path, index: str, ask: Callable[[Connection]
             plans.append(" ".join(row.detail for row in rows))
     home.catalog.close()
     assert any(f"INDEX {index} " in f"{plan} " for plan in plans), plans
+    assert not any("event_ids_1 (channel=?)" in plan for plan in plans), "a whole channel is read"
 
 
 @pytest.mark.parametrize("count", [0, 1, 399, 400, 401, 1_200])
