@@ -12,7 +12,7 @@ from xscl.bench.documents import ItemFeed
 from xscl.bench.engines import DRIVER, SPARK, Run, new_base, on_copy, queries_of_groups, run, run_parts, take
 from xscl.bench.plot import Axes
 from xscl.bench.relations import Relations, digest, engine_digests
-from xscl.bench.report import Row
+from xscl.bench.report import Row, Value
 from xscl.bench.workload import RSS, thesis_queries
 from xscl.catalog.groups import read_templates
 from xscl.engine import Engine
@@ -24,8 +24,6 @@ __all__ = ["BENCH"]
 class _Sizes(Sizes):
     queries: tuple[int, ...] = size((10_000, 100_000, 1_000_000), (1_000,))
     items: int = size(225_000, 4_000)
-    spark: int = size(50_000, 4_000)
-    """Items of the stream, at most, when tasks of Spark do every step."""
     batch: int = size(25_000, 2_000)
     warm: int = size(2_000, 200)
     """Items of the first batch, which plans, and is not counted."""
@@ -35,11 +33,6 @@ class _Sizes(Sizes):
         Samples(statements=1, spark_queries=5, prepared_queries=300, prepared_documents=20),
         Samples(statements=1, spark_queries=1, prepared_queries=50, prepared_documents=10),
     )
-
-    @property
-    def shorter(self) -> int:
-        """Items of the stream when tasks of Spark do every step."""
-        return min(self.spark, self.items)
 
     @property
     def baselines(self) -> int:
@@ -56,15 +49,14 @@ def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[int]]:
 
 def _driver(lab: Lab[_Sizes], case: Case[int], engine: Engine) -> Outcome:
     sizes = lab.sizes
-    outcome, whole = _stream(lab, engine, sizes.items)
+    outcome, whole = _stream(lab, engine)
     if case.data != sizes.baselines:
         return outcome
     lab.say("baselines")
-    last = Run(0.0, whole.reports[-1:])
-    last_s = sum(last.total(part) for part in ("prepare_s", "stage1_s", "join_s", "commit_s"))
-    relations = Relations.of(engine, last, lab.new_folder())
+    last_s = outcome.figures["last_batch_s"]
+    relations = Relations.of(engine, Run(0.0, whole.reports[-1:]), lab.new_folder())
     baselines, agree = measure_baselines(engine, relations, sizes.samples, case.data, lab.seed)
-    figures = {"last_batch_s": last_s}
+    figures: dict[str, Value] = {}
     for name, estimate in baselines.items():
         figures |= {f"{name}_batch_s": estimate.seconds, f"speedup_over_{name}": estimate.seconds / last_s}
     figures |= {name: int(whole.total(name)) for name in ("pairs", "matches")}
@@ -72,20 +64,21 @@ def _driver(lab: Lab[_Sizes], case: Case[int], engine: Engine) -> Outcome:
 
 
 def _spark(lab: Lab[_Sizes], _: Case[int], engine: Engine) -> Outcome:
-    return _stream(lab, engine, lab.sizes.shorter)[0]
+    return _stream(lab, engine)[0]
 
 
-def _stream(lab: Lab[_Sizes], engine: Engine, items: int) -> tuple[Outcome, Run]:
-    """Run the stream; seconds are sums over batches, and the digest is of the last batch that both modes have."""
+def _stream(lab: Lab[_Sizes], engine: Engine) -> tuple[Outcome, Run]:
+    """Run the stream; seconds are sums over batches, and the digest is of the last batch."""
     sizes, feed = lab.sizes, ItemFeed(lab.seed)
+    items = sizes.items
     (warm,) = run_parts(engine, RSS.channel, [feed.take(sizes.warm)])
     intake_s = take(engine, RSS.channel, list(feed.take(items)))
     whole = run(engine, sizes.batch)
     lab.say(f"{items / whole.seconds:,.0f} items a second")
-    shared = whole.reports[-(-sizes.shorter // sizes.batch) - 1]
+    last = whole.reports[-1]
     groups = sorted(set(queries_of_groups(engine).values()))
     asked = random.Random(lab.seed).sample(groups, min(len(groups), sizes.compared))
-    digests = engine_digests(engine, engine.home.catalog.ask(read_templates), asked, shared.first, shared.last)
+    digests = engine_digests(engine, engine.home.catalog.ask(read_templates), asked, last.first, last.last)
     parts = {name: whole.total(name) for name in ("stage1_s", "join_s", "prepare_s")}
     figures = {
         "items": items,
@@ -93,6 +86,7 @@ def _stream(lab: Lab[_Sizes], engine: Engine, items: int) -> tuple[Outcome, Run]
         "items_per_s": items / whole.seconds,
         **parts,
         "output_s": max(0.0, whole.seconds - sum(parts.values())),
+        "last_batch_s": sum(getattr(last, part) for part in ("prepare_s", "stage1_s", "join_s", "commit_s")),
         "intake_s": intake_s,
         "plan_s": warm.total("prepare_s"),
         "cpu_s": whole.cpu_s,
@@ -135,7 +129,6 @@ BENCH = Bench(
         SAMPLED,
         "A statement reads as many rows of R_T as fit a stated amount of work, and its time is extrapolated along a "
         "line.",
-        "Where tasks of Spark do every step the stream has {s.shorter:,} items.",
         "A batch of {s.warm:,} other items goes before each stream; it plans, and is not counted.",
     ),
 )
