@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.base.arrow_bounds import compressed
-from xscl.templates.link_runs import LINK_SCHEMA, LinkRun, merged_links
-from xscl.templates.mapped_columns import open_columns
-from xscl.templates.run_files import read_run, run_columns, run_told
-from xscl.templates.run_making import empty_run
-from xscl.templates.run_rows import merged_run, row_variables
-from xscl.templates.runs import KEY_BITS, Run
+from xscl.templates.many_blocks.runs import LINK_SCHEMA, LinkRun, merged_links
+from xscl.templates.runs.files import read_run, run_columns, run_told
+from xscl.templates.runs.making import empty_run
+from xscl.templates.runs.mapped_columns import open_columns
+from xscl.templates.runs.rows import merged_run, row_variables
+from xscl.templates.runs.run import KEY_BITS, Run
 
 __all__ = ["wrong_links", "wrong_run"]
 

@@ -14,8 +14,8 @@ import xscl
 from xscl.base.settings import Settings
 from xscl.base.types import LAST_TIME
 from xscl.ingest.records import Heartbeat
-from xscl.language import ast
-from xscl.language.parser import parse_query
+from xscl.language.syntax import ast
+from xscl.language.syntax.parser import parse_query
 
 if TYPE_CHECKING:
     from xscl.engine import Engine

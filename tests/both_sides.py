@@ -11,8 +11,8 @@ from local_engine import LocalEngine, UnitsEngine, compiled
 from oracle.evaluate import NO_COLUMNS, Answer, Columns, Doc, answers
 from strategies import NAMESPACES
 
-from xscl.language import parser
 from xscl.language.facts import ChannelFacts
+from xscl.language.syntax import parser
 
 parse_query = lru_cache(maxsize=500)(parser.parse_query)
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.answers.channel_listing import channel_rows
-from xscl.answers.explain import explain
+from xscl.answers.explaining.explain import explain
 from xscl.answers.feed_listing import feed_rows
 from xscl.answers.status import batch_rows, skipped_notes, state_notes
 from xscl.base.types import Event

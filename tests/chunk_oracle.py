@@ -9,12 +9,12 @@ import pyarrow as pa
 from lxml import etree
 
 from xscl.base.safe_xml import parse_stored
-from xscl.xpath.chunk_names import ChunkNames
-from xscl.xpath.chunk_texts import attribute_values, string_values, text_values
-from xscl.xpath.column_chunk import ColumnChunk
-from xscl.xpath.names import attribute
+from xscl.xpath.automaton.names import attribute
+from xscl.xpath.columns.chunk import ColumnChunk
+from xscl.xpath.columns.names import ChunkNames
+from xscl.xpath.columns.shredding import shred
+from xscl.xpath.columns.texts import attribute_values, string_values, text_values
 from xscl.xpath.nodes import AttributeNode, NodeNumbers, TextNode, string_value, text_nodes
-from xscl.xpath.shredding import shred
 
 __all__ = ["check", "nodes_of", "shredded", "walked"]
 

@@ -39,7 +39,7 @@ import pyarrow.dataset as ds
 import sqlalchemy as sa
 
 import xscl
-from xscl.answers.match_listing import Match, match_json
+from xscl.answers.matches.listing import Match, match_json
 from xscl.base import temporary as scratch
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.errors import XsclError

@@ -24,11 +24,11 @@ from xscl.base.safe_xml import parse_xml, serialize
 from xscl.language.compile import compile_query
 from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import ChannelFacts
-from xscl.language.parser import parse_query
-from xscl.templates.find import Finder
-from xscl.templates.link_matches import Found, add_found, assemble, complete
-from xscl.templates.link_runs import LinkRun, kept, merged_links
-from xscl.templates.link_state import LinkState
+from xscl.language.syntax.parser import parse_query
+from xscl.templates.joins.find import Finder
+from xscl.templates.many_blocks.matches import Found, add_found, assemble, complete
+from xscl.templates.many_blocks.runs import LinkRun, kept, merged_links
+from xscl.templates.many_blocks.state import LinkState
 from xscl.templates.members import NONE, Membership
 from xscl.templates.origins import origin_of
 from xscl.templates.plans import LiveGroup
@@ -36,9 +36,9 @@ from xscl.templates.program import Program
 from xscl.templates.program_files import load_program
 from xscl.templates.results import ResultColumns
 from xscl.templates.retention import Floors, ReachBuilder, floors
-from xscl.templates.run_files import open_run, save_run
-from xscl.templates.run_rows import merged_run, rows_of_run
-from xscl.templates.runs import Run
+from xscl.templates.runs.files import open_run, save_run
+from xscl.templates.runs.rows import merged_run, rows_of_run
+from xscl.templates.runs.run import Run
 from xscl.xpath.fact_rows import FactVariables, with_facts
 from xscl.xpath.spec_files import SpecFiles, load_automaton
 from xscl.xpath.witness import witness_rows

@@ -15,7 +15,7 @@ from lxml import etree
 from strategies import Choices
 
 from xscl.base.values import number_text
-from xscl.xpath.automaton import WitnessSpec
+from xscl.xpath.automaton.automaton import WitnessSpec
 from xscl.xpath.pattern import (
     AllOf,
     AnyOf,

@@ -15,7 +15,7 @@ from oracle.evaluate import Doc
 import xscl
 from xscl.base.settings import Settings
 from xscl.engine import Engine
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,18 +12,18 @@ from oracle.evaluate import bindings_rows
 from oracle.steps import _nodes, stepped
 from step_queries import step_query, step_stream
 
-from xscl.batches.aggregate_answers import Frontier
-from xscl.batches.step_documents import step_values
-from xscl.batches.step_matches import answer_nodes
-from xscl.batches.step_rows import Layout, Rows, layout_of, of_members
-from xscl.batches.step_sharing import Sharing
-from xscl.batches.step_tree import Tree
-from xscl.language import ast
-from xscl.language.parser import parse_query
-from xscl.language.step_parts import parts_of
-from xscl.language.step_terms import Node
-from xscl.language.steps import steps_of
-from xscl.templates.lanes import FAR
+from xscl.batches.steps.documents import step_values
+from xscl.batches.steps.matches import answer_nodes
+from xscl.batches.steps.rows import Layout, Rows, layout_of, of_members
+from xscl.batches.steps.sharing import Sharing
+from xscl.batches.steps.tree import Tree
+from xscl.batches.windows.answers import Frontier
+from xscl.language.steps.parts import parts_of
+from xscl.language.steps.steps import steps_of
+from xscl.language.steps.terms import Node
+from xscl.language.syntax import ast
+from xscl.language.syntax.parser import parse_query
+from xscl.templates.sequences.lanes import FAR
 
 Found = tuple[tuple[tuple[str, str], ...], tuple[int, ...], tuple[str, ...], int, int]
 """Members, nodes, values, time and place of an answer."""

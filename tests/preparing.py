@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from strategies import NAMESPACES, Choices, spaced
 
 from xscl.base.errors import QueryError
-from xscl.language import ast
 from xscl.language.compile import compile_query
 from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Prepared, Preparer
-from xscl.language.parser import parse_query
 from xscl.language.query_rows import names_json
+from xscl.language.syntax import ast
+from xscl.language.syntax.parser import parse_query
+from xscl.language.syntax.tokens import Token, tokenize
 from xscl.language.text_notes import text_notes
-from xscl.language.tokens import Token, tokenize
 from xscl.templates.template import Instance
 
 Names = Mapping[str, Sequence[str | None]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from xscl.base.values import time_key
-from xscl.xpath.automaton import WitnessSpec
+from xscl.xpath.automaton.automaton import WitnessSpec
 from xscl.xpath.pattern import (
     AllOf,
     AnyOf,

@@ -13,7 +13,8 @@ from oracle.evaluate import Doc
 
 from xscl.language.compiled import CompiledQuery
 from xscl.templates.guards import Literal
-from xscl.templates.relations import (
+from xscl.templates.statements.dialects import Dialect, Statement, statement_text
+from xscl.templates.statements.relations import (
     R_BIN,
     R_DOC,
     R_DOCTS,
@@ -26,8 +27,7 @@ from xscl.templates.relations import (
     rt_table,
     var_name,
 )
-from xscl.templates.sql import cq_statement, query_statement
-from xscl.templates.sql_dialects import Dialect, Statement, statement_text
+from xscl.templates.statements.sql import cq_statement, query_statement
 
 
 def load(engine: UnitsEngine) -> sa.Engine:

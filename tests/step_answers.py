@@ -15,8 +15,8 @@ import xscl
 from xscl.base.errors import QueryError
 from xscl.base.types import LAST_TIME
 from xscl.ingest.records import Heartbeat
-from xscl.language.parser import parse_query
-from xscl.language.step_parts import selects_values
+from xscl.language.steps.parts import selects_values
+from xscl.language.syntax.parser import parse_query
 from xscl.language.terms import item_name
 
 Row = tuple[str, ...]

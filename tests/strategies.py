@@ -18,7 +18,7 @@ from xscl.base.errors import QueryError
 from xscl.language.compile import compile_query
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import normalize
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 from xscl.language.unsatisfiable import impossible
 
 T = TypeVar("T")

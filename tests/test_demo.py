@@ -13,7 +13,7 @@ import xscl.demo
 from xscl.base.errors import EngineError
 from xscl.cli.app import main
 from xscl.demo.show import run_demo
-from xscl.language.statements import parse_script
+from xscl.language.syntax.statements import parse_script
 from xscl.registry.registry import Registry
 from xscl.store.home import init_home
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from xscl.language.statements import parse_script
+from xscl.language.syntax.statements import parse_script
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,9 +16,9 @@ SIZES = {
     "xscl.bench.grammar.MAX_DEPTH": "generated queries of a benchmark are not deeper",
     "xscl.ingest.markup.MAX_ADDRESS": "a longer address is left as it is, or out of an item",
     "xscl.ingest.identity.MAX_ITEMS": "what memory of a feed forgets is looked up in the catalogue",
-    "xscl.xpath.automaton.MAX_HELD": "the path automaton starts anew",
-    "xscl.xpath.automaton.MAX_STRANGERS": "names are looked up again",
-    "xscl.xpath.column_conditions.MAX_ALTERNATIVES": "such definitions are walked",
+    "xscl.xpath.automaton.automaton.MAX_HELD": "the path automaton starts anew",
+    "xscl.xpath.automaton.automaton.MAX_STRANGERS": "names are looked up again",
+    "xscl.xpath.columns.conditions.MAX_ALTERNATIVES": "such definitions are walked",
 }
 """Constants of that kind of name which drop nothing, and what happens instead."""
 

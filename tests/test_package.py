@@ -51,21 +51,21 @@ ALLOWED = {
         "xscl.spark.start_cost",
         "xscl.spark.start_times",
         "xscl.batches.batch",
-        "xscl.answers.frames",
+        "xscl.answers.sql.frames",
         "xscl.spark.job_counter",
         "xscl.spark.own_functions",
         "xscl.spark.places",
         "xscl.spark.nodes",
         "xscl.spark.worker_daemon",
-        "xscl.answers.ask_once",
-        "xscl.answers.ask_sub_queries",
+        "xscl.answers.once.once",
+        "xscl.answers.once.sub_queries",
         "xscl.batches.level",
-        "xscl.answers.channel_source",
-        "xscl.answers.data_sources",
-        "xscl.answers.home_sources",
-        "xscl.answers.match_source",
-        "xscl.answers.sql_sources",
-        "xscl.answers.sql_views",
+        "xscl.answers.spark_sources.channels",
+        "xscl.answers.spark_sources.sessions",
+        "xscl.answers.spark_sources.common",
+        "xscl.answers.spark_sources.matches",
+        "xscl.answers.sql.sources",
+        "xscl.answers.sql.views",
         "xscl.cli.make_class_archive",
         "xscl.cli.sql",
         "xscl.engine.answering",
@@ -76,7 +76,7 @@ ALLOWED = {
         "xscl.intake.frame_intake",
         "xscl.intake.task_faults",
         "xscl.intake.jdbc",
-        "xscl.service.sql_api",
+        "xscl.service.api.sql",
     },
     "lxml": {
         "xscl.base.document_limits",
@@ -92,14 +92,14 @@ ALLOWED = {
     "httpx2": {"xscl.intake.polling"},
     "fastapi": set(),
     "uvicorn": {"xscl.service.server"},
-    "jinja2": {"xscl.service.console_pages"},
+    "jinja2": {"xscl.service.console.pages"},
     "prometheus_client": {"xscl.service.metrics"},
     "sqlglot": {
-        "xscl.answers.sql_counts",
-        "xscl.answers.sql_guard",
-        "xscl.answers.sql_sizes",
-        "xscl.answers.sql_times",
-        "xscl.answers.sql_tokens",
+        "xscl.answers.sql.counts",
+        "xscl.answers.sql.guard",
+        "xscl.answers.sql.sizes",
+        "xscl.answers.sql.times",
+        "xscl.answers.sql.tokens",
     },
 }
 WHOLE = {
@@ -170,8 +170,8 @@ def test_a_wheel_has_every_module(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", made], cwd=tree, check=True, capture_output=True)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
         names = {name for name in wheel.namelist() if name.endswith(".py")}
-        assert any(name.startswith("xscl/service/pages/") for name in wheel.namelist())
-        assert any(name.startswith("xscl/service/static/") for name in wheel.namelist())
+        assert any(name.startswith("xscl/service/console/html/") for name in wheel.namelist())
+        assert any(name.startswith("xscl/service/console/static/") for name in wheel.namelist())
     assert names == {path.relative_to(ROOT).as_posix() for path in SOURCES.values()}
 
 
@@ -268,22 +268,46 @@ def test_names_that_a_module_offers() -> None:
 
 
 def listed_modules(package: str) -> list[str]:
-    """The modules that a package lists in its documentation string."""
+    """The modules and packages that a package lists in its documentation string."""
     lines = re.findall(r"^\* ([^:]*):", str(importlib.import_module(package).__doc__), re.MULTILINE)
     return [f"{package}.{name}" for line in lines for name in re.findall(r"``(\w+)``", line)]
 
 
-@pytest.mark.parametrize("package", sorted(f"xscl.{room}" for room in FLOOR if room not in ("", "demo")))
+PACKAGES = sorted(name for name, path in SOURCES.items() if path.stem == "__init__")
+"""Rooms, and the packages in them."""
+
+
+@pytest.mark.parametrize("package", [name for name in PACKAGES if name not in ("xscl", "xscl.demo")])
 def test_packages_list_all_their_modules(package: str) -> None:
-    assert sorted(listed_modules(package)) == sorted(name for name in SOURCES if name.startswith(f"{package}."))
+    assert sorted(listed_modules(package)) == sorted(name for name in SOURCES if name.rpartition(".")[0] == package)
+
+
+def used(package: str) -> dict[str, set[str]]:
+    """What each module or package right in a package imports of the others; a package with all that is in it."""
+    depth = package.count(".") + 2
+    found: dict[str, set[str]] = {name: set() for name in SOURCES if name.rpartition(".")[0] == package}
+    for module, path in SOURCES.items():
+        if (user := ".".join(module.split(".")[:depth])) in found:
+            found[user] |= {".".join(name.split(".")[:depth]) for name in imports(path)} & found.keys() - {user}
+    return found
 
 
 @of_sources
-@pytest.mark.parametrize("package", ["xscl.xpath", "xscl.templates"])
+@pytest.mark.parametrize("package", [name for name in PACKAGES if name.startswith(("xscl.xpath", "xscl.templates"))])
 def test_modules_come_after_those_that_they_use_in_the_reading_order(package: str) -> None:
-    listed = listed_modules(package)
+    listed, uses = listed_modules(package), used(package)
     for place, module in enumerate(listed):
-        assert not set(imports(SOURCES[module])) & set(listed[place:]), module
+        assert not uses[module] & set(listed[place:]), module
+
+
+@of_sources
+@pytest.mark.parametrize("room", [name for name in PACKAGES if name.count(".") == 1])
+def test_no_packages_of_a_room_import_each_other_in_a_circle(room: str) -> None:
+    after = used(room)
+    while free := [module for module, needs in after.items() if not needs & set(after)]:
+        for module in free:
+            del after[module]
+    assert sorted(after) == []
 
 
 def offered(path: Path) -> set[str]:
@@ -329,7 +353,7 @@ def test_importing_the_package_is_cheap() -> None:
     assert not {"pyspark", "sqlalchemy", "lxml", "pandas", "pyarrow"} & set(loaded)
 
 
-@pytest.mark.parametrize("module", ["xscl.xpath.witness", "xscl.templates.find", "xscl.batches.tasks"])
+@pytest.mark.parametrize("module", ["xscl.xpath.witness", "xscl.templates.joins.find", "xscl.batches.tasks"])
 def test_workers_do_without_spark_and_the_catalogue(module: str) -> None:
     loaded = run(f"import sys, {module}; print(*sys.modules)").split()
     assert not {"pyspark", "sqlalchemy"} & set(loaded)
@@ -370,7 +394,7 @@ print("loaded", *sorted(sys.modules))
     assert {"loaded", "xscl"} <= loaded
     assert not {"pyspark", "pandas", "pyarrow", "numpy", "sqlalchemy.dialects.postgresql"} & loaded
     if arguments in LISTINGS:
-        assert not {"lxml", "httpx2", "xscl.language.compile", "xscl.language.parser"} & loaded
+        assert not {"lxml", "httpx2", "xscl.language.compile", "xscl.language.syntax.parser"} & loaded
         others = {name for name in loaded if name.startswith("xscl.cli.")} - {"xscl.cli.options"}
         assert len(others) <= 10, others  # of forty
 
@@ -401,9 +425,9 @@ def test_a_listing_starts_soon(tmp_path: Path) -> None:
 
 
 def test_files_that_come_with_the_package() -> None:
-    for folder in ("pages", "static"):
-        assert f"{folder}/*" in PROJECT["tool"]["setuptools"]["package-data"]["xscl.service"]
-        assert list((ROOT / "xscl" / "service" / folder).iterdir())
+    for folder in ("html", "static"):
+        assert f"{folder}/*" in PROJECT["tool"]["setuptools"]["package-data"]["xscl.service.console"]
+        assert list((ROOT / "xscl" / "service" / "console" / folder).iterdir())
     assert (ROOT / "xscl" / "py.typed").is_file()
     for pattern in PROJECT["tool"]["setuptools"]["package-data"]["xscl.demo"][:3]:
         assert list((ROOT / "xscl" / "demo").glob(pattern)), pattern

@@ -25,7 +25,8 @@ from strategies import NAMESPACES
 from xscl.base.mixed import read_value
 from xscl.base.namespaces import DEFAULT_NAMESPACES
 from xscl.base.values import apply_functions, to_number
-from xscl.xpath.automaton import WitnessSpec
+from xscl.xpath.automaton.automaton import WitnessSpec
+from xscl.xpath.automaton.row_template import ChainEntry
 from xscl.xpath.document_witnesses import Witness
 from xscl.xpath.pattern import (
     AllOf,
@@ -45,7 +46,6 @@ from xscl.xpath.pattern import (
     Step,
     Truth,
 )
-from xscl.xpath.row_template import ChainEntry
 
 PREFIXES = {**DEFAULT_NAMESPACES, **NAMESPACES, "nar": "http://iptc.org/std/nar/2006-10-01/"}
 """Of the XPath texts; ``prefix_of`` adds to it."""

@@ -12,13 +12,13 @@ from lxml import etree
 from xscl.base.alike_rows import OF_EVENT
 from xscl.base.arrow_schemas import REFUSED, WITNESS_SCHEMA
 from xscl.base.errors import DocumentLimitError
-from xscl.xpath.automaton import Automaton, Move
-from xscl.xpath.chains import check_characters, check_entries
-from xscl.xpath.chunk_visits import ChunkVisits
+from xscl.xpath.automaton.automaton import Automaton, Move
+from xscl.xpath.automaton.chains import check_characters, check_entries
+from xscl.xpath.automaton.row_template import ChainEntry
+from xscl.xpath.automaton.states import WitnessSpec, spec_digests
+from xscl.xpath.automaton.walk import DeferredRow, Visit, Walk
 from xscl.xpath.fact_rows import NO_FACTS, Facts, FactVariables, fact_columns
-from xscl.xpath.row_template import ChainEntry
-from xscl.xpath.states import WitnessSpec, spec_digests
-from xscl.xpath.walk import DeferredRow, Visit, Walk
+from xscl.xpath.moves.visits import ChunkVisits
 from xscl.xpath.witness_columns import FlatRows, Visits, arrow_columns, rows_of_deferred, rows_of_visits, walked
 
 __all__ = ["Witness", "WitnessColumns", "match_document"]

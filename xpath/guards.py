@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from xscl.xpath.condition import Memo, holds
+from xscl.xpath.conditions.condition import Memo, holds
+from xscl.xpath.conditions.predicates import PredicateIndex
+from xscl.xpath.conditions.shared import shared
 from xscl.xpath.nodes import Node
 from xscl.xpath.pattern import Condition
-from xscl.xpath.predicates import PredicateIndex
-from xscl.xpath.shared_conditions import shared
 
 __all__ = ["FREE", "Guards"]
 

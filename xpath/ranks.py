@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.base.values import apply_functions, number_text, to_number
-from xscl.xpath.intervals import Key, Reading
+from xscl.xpath.conditions.intervals import Key, Reading
 from xscl.xpath.runs import Int64s
 
 __all__ = ["FIRST_VALUE", "NO_VALUE", "Constants", "xpath_numbers"]

@@ -24,11 +24,12 @@ from lxml import etree
 
 from xscl.base.errors import DocumentLimitError
 from xscl.base.mixed import of_column
-from xscl.xpath.automaton import Automaton, WitnessSpec
-from xscl.xpath.column_conditions import TooManyAlternatives, alternatives, paths_read
-from xscl.xpath.condition import matches_name
+from xscl.xpath.automaton.automaton import Automaton, WitnessSpec
+from xscl.xpath.automaton.row_template import ChainEntry
+from xscl.xpath.columns.conditions import TooManyAlternatives, alternatives, paths_read
+from xscl.xpath.columns.formulas import All, Any_, Formula, Not, Single, There
+from xscl.xpath.conditions.condition import matches_name
 from xscl.xpath.document_witnesses import match_document
-from xscl.xpath.formulas import All, Any_, Formula, Not, Single, There
 from xscl.xpath.nodes import DOCUMENT
 from xscl.xpath.pattern import (
     AllOf,
@@ -47,7 +48,6 @@ from xscl.xpath.pattern import (
     Truth,
     uses_own,
 )
-from xscl.xpath.row_template import ChainEntry
 
 __all__ = ["Asked", "ChannelSplit", "Guard", "RowShape"]
 

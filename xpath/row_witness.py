@@ -18,12 +18,12 @@ import pyarrow.compute as pc
 from xscl.base.alike_rows import AlikeRows, LoneRows, event_columns
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.mixed import label, read_values
-from xscl.xpath.column_conditions import alternatives
-from xscl.xpath.formulas import All, There
+from xscl.xpath.columns.conditions import alternatives
+from xscl.xpath.columns.formulas import All, There
 from xscl.xpath.relational import Asked, Guard
 from xscl.xpath.row_columns import RowColumns
 from xscl.xpath.runs import Int64s, distinct, gather
-from xscl.xpath.span_index import SpanIndex
+from xscl.xpath.spans.index import SpanIndex
 from xscl.xpath.witness_columns import FlatRows, arrow_columns
 
 __all__ = ["ROWS", "RowMatcher", "row_witnesses"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from xscl.base.versioned_files import VersionFiles, load_version
-from xscl.xpath.automaton import Automaton
-from xscl.xpath.states import SpecKey, WitnessSpec, spec_key
+from xscl.xpath.automaton.automaton import Automaton
+from xscl.xpath.automaton.states import SpecKey, WitnessSpec, spec_key
 
 __all__ = [
     "SpecChange",

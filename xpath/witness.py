@@ -27,15 +27,15 @@ from xscl.base.collecting import collecting_later
 from xscl.base.errors import DocumentLimitError, EngineError, FunctionFailedError, XsclError
 from xscl.base.own_functions import refusal_text
 from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
-from xscl.xpath.automaton import Automaton, Move
-from xscl.xpath.chunk_visits import ChunkVisits
+from xscl.xpath.automaton.automaton import Automaton, Move
+from xscl.xpath.automaton.parts import Part, Parts
+from xscl.xpath.automaton.states import SpecKey, spec_digests
+from xscl.xpath.automaton.walk import Walk
+from xscl.xpath.columns.shredding import shred
 from xscl.xpath.document_witnesses import WitnessColumns
 from xscl.xpath.fact_rows import NO_FACTS, FactVariables
-from xscl.xpath.parts import Part, Parts
-from xscl.xpath.path_moves import PathMoves
-from xscl.xpath.shredding import shred
-from xscl.xpath.states import SpecKey, spec_digests
-from xscl.xpath.walk import Walk
+from xscl.xpath.moves.paths import PathMoves
+from xscl.xpath.moves.visits import ChunkVisits
 
 __all__ = ["witness_rows"]
 

@@ -15,11 +15,11 @@ from xscl.base.arrow_schemas import CHAIN, REFUSED
 from xscl.base.mixed import label, read_value, read_values
 from xscl.base.own_functions import FAILED, is_own, own_parts
 from xscl.base.values import text_hashes
+from xscl.xpath.automaton.row_template import ChainEntry, RowTemplate
+from xscl.xpath.automaton.states import own_digest
+from xscl.xpath.automaton.walk import DeferredRow, Visit
 from xscl.xpath.ranks import xpath_numbers
-from xscl.xpath.row_template import ChainEntry, RowTemplate
 from xscl.xpath.runs import distinct, gather, starts
-from xscl.xpath.states import own_digest
-from xscl.xpath.walk import DeferredRow, Visit
 
 __all__ = ["FlatRows", "Visits", "arrow_columns", "rows_of_deferred", "rows_of_visits", "walked"]
 

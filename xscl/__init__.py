@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from xscl.base.version import VERSION
 
 if TYPE_CHECKING:
-    from xscl.answers.ask_once import Answer
-    from xscl.answers.data_sources import register_sources
+    from xscl.answers.once.once import Answer
+    from xscl.answers.spark_sources.sessions import register_sources
     from xscl.base.errors import (
         CatalogError,
         DocumentError,
@@ -64,10 +64,10 @@ __version__ = VERSION
 _HOME_OF = {
     "xscl.engine": ("Engine", "RunHandle", "connect"),
     "xscl.base.errors": ("CatalogError", "DocumentError", "EngineError", "QueryError", "SourceError", "XsclError"),
-    "xscl.answers.ask_once": ("Answer",),
+    "xscl.answers.once.once": ("Answer",),
     "xscl.ingest.reading": ("Reading",),
     "xscl.registry.channels": ("ChannelOptions",),
-    "xscl.answers.data_sources": ("register_sources",),
+    "xscl.answers.spark_sources.sessions": ("register_sources",),
     "xscl.base.own_functions": ("OwnFunction", "function"),
     "xscl.base.settings": ("Settings",),
     "xscl.base.types": ("Event", "Match", "MatchEvent", "QueryOutcome"),

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from xscl.answers.relation_comments import CHANNEL, OF_TEMPLATE, RELATIONS, column_comment, relation_comment
-from xscl.answers.relation_steps import relation_steps
-from xscl.answers.sql_steps import Needs
+from xscl.answers.sql.comments import CHANNEL, OF_TEMPLATE, RELATIONS, column_comment, relation_comment
+from xscl.answers.sql.relation_steps import relation_steps
+from xscl.answers.sql.steps import Needs
 
 PAGE = Path(__file__).resolve().parents[1] / "reference" / "sql.md"
 _TITLE = "## Columns of the relations"

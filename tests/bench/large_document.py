@@ -19,7 +19,7 @@ from xscl.base.safe_xml import parse_stored, parse_xml, serialize
 from xscl.base.types import Event
 from xscl.intake.intake import Intake
 from xscl.store.home import init_home
-from xscl.xpath.automaton import Automaton, WitnessSpec
+from xscl.xpath.automaton.automaton import Automaton, WitnessSpec
 from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Definition, NodeTest, Step
 

@@ -16,7 +16,7 @@ from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
 from xscl.base.types import Event
 from xscl.intake.intake import Intake
 from xscl.store.home import init_home
-from xscl.xpath.automaton import Automaton, WitnessSpec
+from xscl.xpath.automaton.automaton import Automaton, WitnessSpec
 from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Definition, NodeTest, Step
 

@@ -33,7 +33,7 @@ import pyarrow as pa
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from feed_server import FeedServer, Network, reply
 
-from xscl.answers.match_listing import list_matches
+from xscl.answers.matches.listing import list_matches
 from xscl.base.errors import XsclError
 from xscl.bench.apart import resident_memory
 from xscl.bench.plot import Plot, draw

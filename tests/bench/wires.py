@@ -33,8 +33,8 @@ from xscl.base.safe_xml import parse_xml, serialize
 from xscl.bench.grammar import block_spec
 from xscl.bench.matching import event_batches, parse_all, run_stage1, selected
 from xscl.language.compile import compile_query
-from xscl.language.parser import parse_query
-from xscl.xpath.automaton import Automaton
+from xscl.language.syntax.parser import parse_query
+from xscl.xpath.automaton.automaton import Automaton
 from xscl.xpath.pattern import Definition
 from xscl.xpath.spec_files import SpecChange, apply_change
 

@@ -12,7 +12,7 @@ import pytest
 
 import xscl
 import xscl.demo
-from xscl.answers.match_listing import match_json
+from xscl.answers.matches.listing import match_json
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.types import Match, format_time
 from xscl.catalog.intake_order import read_last_places

@@ -19,10 +19,10 @@ import atheris
 
 with atheris.instrument_imports(include=["xscl"]):
     from xscl.base.errors import QueryError
-    from xscl.language import ast
-    from xscl.language.format import format_query, format_statement
-    from xscl.language.parser import parse_query
-    from xscl.language.statements import parse_script
+    from xscl.language.syntax import ast
+    from xscl.language.syntax.format import format_query, format_statement
+    from xscl.language.syntax.parser import parse_query
+    from xscl.language.syntax.statements import parse_script
 
 
 def check(data: bytes) -> None:

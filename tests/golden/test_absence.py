@@ -21,7 +21,7 @@ from xscl.base.errors import QueryError
 from xscl.base.types import Retraction
 from xscl.catalog.tables import LATE
 from xscl.language.compile import compile_query
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 
 MIN = 60 * S
 SIDES = pytest.mark.parametrize("side", ["oracle", "one batch", "many batches"])

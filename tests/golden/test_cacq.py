@@ -32,12 +32,12 @@ from xscl.language.facts import ChannelFacts
 from xscl.planning.planner import Planner
 from xscl.store.join_state import held_state
 from xscl.store.results import match_id
-from xscl.templates.run_rows import rows_of_run
-from xscl.xpath.column_conditions import alternatives
-from xscl.xpath.formulas import All
+from xscl.templates.runs.rows import rows_of_run
+from xscl.xpath.columns.conditions import alternatives
+from xscl.xpath.columns.formulas import All
 from xscl.xpath.relational import ChannelSplit, RowShape
 from xscl.xpath.row_columns import RowColumns
-from xscl.xpath.span_index import SpanIndex
+from xscl.xpath.spans.index import SpanIndex
 
 if TYPE_CHECKING:
     from xscl.engine import Engine
@@ -573,7 +573,7 @@ def test_gp8_aggregates_over_a_window(rows_engine: Engine) -> None:
 def test_distinct_values_of_an_invocation(rows_engine: Engine) -> None:
     """PSoup's ``SELECT a`` on the rows of G-P7, from the first to NOW = 15: the bag 3, 4, 2, 4, and DISTINCT."""
     import xscl
-    from xscl.answers.match_listing import with_other_documents
+    from xscl.answers.matches.listing import with_other_documents
 
     rows_engine.register("SELECT <a>{x}</a> FROM S[./a < 5 and ./b > 2][./a->x]", name="Q")
     rows_engine.ingest(xscl.Event("S", f"t{ts}", ts, row={"a": a, "b": b}) for ts, a, b in SELECTED)

@@ -11,10 +11,10 @@ from step_answers import Row, by_engine, by_oracle, doc
 
 import xscl
 from xscl.base.errors import QueryError, QuerySyntaxError, UnsupportedFeatureError
-from xscl.language.cel import query_of_cel
-from xscl.language.format import format_query
-from xscl.language.statements import in_cel
-from xscl.language.steps import steps_of
+from xscl.language.cel.cel import query_of_cel
+from xscl.language.steps.steps import steps_of
+from xscl.language.syntax.format import format_query
+from xscl.language.syntax.statements import in_cel
 
 SCHEMAS = {
     "Stock": ("Name", "Price", "Volume"),

@@ -18,9 +18,9 @@ from xscl.base.settings import Settings, Where
 from xscl.catalog.groups import read_template_use
 from xscl.templates.canonical import canonicalize
 from xscl.templates.graph import JoinGraph, ValueJoin, Vertex
-from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, RELATIONS, rt_table
-from xscl.templates.sql import cq_statement
-from xscl.templates.sql_dialects import spark_text
+from xscl.templates.statements.dialects import spark_text
+from xscl.templates.statements.relations import R_BIN, R_DOC, R_DOCTS, RELATIONS, rt_table
+from xscl.templates.statements.sql import cq_statement
 from xscl.templates.template import Template, template_of
 
 if TYPE_CHECKING:

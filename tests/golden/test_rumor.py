@@ -14,7 +14,7 @@ import xscl
 from xscl import Engine
 from xscl.base.settings import Settings
 from xscl.base.types import LAST_TIME
-from xscl.batches.aggregate_rows import read_kept
+from xscl.batches.windows.rows import read_kept
 from xscl.catalog.tables import OF_WINDOWS, PARTS, STATE_FILES
 from xscl.ingest.records import Heartbeat
 

@@ -17,11 +17,11 @@ from oracle.evaluate import Doc, answers
 
 import xscl
 from xscl.language.facts import ChannelFacts
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 from xscl.planning.planner import Planner
 from xscl.store.join_state import held_state
-from xscl.templates.run_files import open_run
-from xscl.templates.run_rows import rows_of_run
+from xscl.templates.runs.files import open_run
+from xscl.templates.runs.rows import rows_of_run
 
 S = 1_000_000
 FACTS = {name: ChannelFacts("rows", numeric=frozenset("abcdv"), texts=frozenset("k")) for name in "SR"}

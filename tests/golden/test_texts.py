@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from xscl.base.namespaces import DEFAULT_NAMESPACES
-from xscl.language import ast
-from xscl.language.format import format_query, format_statement
-from xscl.language.from_parser import MAX_BLOCKS
-from xscl.language.parser import parse_query
-from xscl.language.statements import ScriptItem, parse_script
+from xscl.language.syntax import ast
+from xscl.language.syntax.format import format_query, format_statement
+from xscl.language.syntax.from_parser import MAX_BLOCKS
+from xscl.language.syntax.parser import parse_query
+from xscl.language.syntax.statements import ScriptItem, parse_script
 
 TEXTS = {path.stem: path.read_text(encoding="utf-8") for path in Path(__file__).with_name("texts").glob("*.xscl")}
 STATEMENTS = {"thesis": 6, "language": 23, "juggler": 23, "events": 16, "streams": 18}

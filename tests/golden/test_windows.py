@@ -12,8 +12,8 @@ import xscl
 from xscl.base.errors import QueryError
 from xscl.base.failpoints import crash_at, hooked
 from xscl.language.compile import compile_query
-from xscl.language.format import format_query
-from xscl.language.parser import parse_query
+from xscl.language.syntax.format import format_query
+from xscl.language.syntax.parser import parse_query
 from xscl.upkeep.health import examine_home
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from lark.exceptions import LarkError
 from strategies import Choices, query_texts, query_tokens, spaced
 
 from xscl.base.errors import QueryError, QuerySyntaxError
-from xscl.language import ast
-from xscl.language.parser import parse_query
-from xscl.language.statements import parse_script
+from xscl.language.syntax import ast
+from xscl.language.syntax.parser import parse_query
+from xscl.language.syntax.statements import parse_script
 
 GRAMMAR = Lark(
     Path(__file__).with_name("xscl.lark").read_text(encoding="utf-8"),

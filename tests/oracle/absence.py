@@ -21,7 +21,7 @@ from oracle.evaluate import (
     variables_of,
 )
 
-from xscl.language import ast
+from xscl.language.syntax import ast
 
 FOR_EVER = 1 << 60
 """A time and a place behind all others."""

@@ -13,7 +13,7 @@ from oracle.absence import FOR_EVER, Asked, Intake
 from oracle.evaluate import FUNCTIONS, NO_COLUMNS, Columns, Doc, bindings_rows, number, operand_names
 from oracle.nodes import parse
 
-from xscl.language import ast
+from xscl.language.syntax import ast
 
 Value = str | Fraction | None
 

@@ -20,7 +20,7 @@ from oracle.nodes import NAMESPACES, Namespaces, Node, parse, step_nodes
 from oracle.texts import FUNCTIONS, OWN, normalize_space, number
 from oracle.words import words
 
-from xscl.language import ast
+from xscl.language.syntax import ast
 
 Columns = Mapping[str, frozenset[str]]
 """Channel to names of columns."""

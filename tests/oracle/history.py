@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 
 from oracle.evaluate import Doc
 
-from xscl.language import ast
+from xscl.language.syntax import ast
 
 FOR_EVER = 1 << 40
 """A place that nothing has."""

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from lxml import etree
 
-from xscl.language import ast
+from xscl.language.syntax import ast
 
 Namespaces = Mapping[str, str]
 

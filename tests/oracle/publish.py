@@ -26,7 +26,7 @@ from oracle.evaluate import (
 from oracle.history import NO_RULES, Rules, Standing
 from oracle.nodes import NAMESPACES, Namespaces, Node, parse
 
-from xscl.language import ast
+from xscl.language.syntax import ast
 
 MatchId = Callable[[str, Answer], str]
 """The id of a query's match."""

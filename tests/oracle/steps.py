@@ -30,7 +30,7 @@ from oracle.evaluate import (
 from oracle.nodes import NAMESPACES, Node, parse
 from oracle.texts import number
 
-from xscl.language import ast
+from xscl.language.syntax import ast
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from oracle.nodes import parse
 from oracle.publish import output
 from oracle.steps import stepped
 
-from xscl.language import ast
+from xscl.language.syntax import ast
 
 _NUMBERS = ("count", "sum", "avg", "min", "max")
 Values = tuple[tuple[str, str], ...]

@@ -22,8 +22,8 @@ from strategies import (
 )
 
 from xscl.base.words import folded_words
-from xscl.language import ast
-from xscl.language.parser import parse_query
+from xscl.language.syntax import ast
+from xscl.language.syntax.parser import parse_query
 
 S = 1_000_000
 

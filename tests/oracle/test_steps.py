@@ -10,10 +10,10 @@ from oracle.steps import at_last
 from step_queries import step_query, step_stream
 
 from xscl.base.errors import UnsatisfiableWindowError
-from xscl.language.format import format_query
-from xscl.language.parser import parse_query
-from xscl.language.step_parts import parts_of
-from xscl.language.steps import steps_of
+from xscl.language.steps.parts import parts_of
+from xscl.language.steps.steps import steps_of
+from xscl.language.syntax.format import format_query
+from xscl.language.syntax.parser import parse_query
 
 
 def test_random_queries_are_sound_and_have_matches_in_any_order_of_arrival() -> None:

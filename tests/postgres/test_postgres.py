@@ -25,7 +25,7 @@ from waiting import wait_for
 
 from xscl.answers.channel_listing import channel_rows
 from xscl.answers.deliveries import add_files, add_webhook, delivery_rows, send_again
-from xscl.answers.match_listing import list_matches
+from xscl.answers.matches.listing import list_matches
 from xscl.base.errors import CatalogError
 from xscl.base.failpoints import hooked
 from xscl.base.types import Event
@@ -43,9 +43,9 @@ from xscl.planning.planner import Planner
 from xscl.registry.channels import add_channel
 from xscl.registry.query_list import QueryFilter, count_queries, list_queries
 from xscl.registry.registry import Registry
-from xscl.service.deliverer import Deliverer
-from xscl.service.delivery_sending import DeliverySettings
-from xscl.service.webhooks import Retries
+from xscl.service.delivering.deliverer import Deliverer
+from xscl.service.delivering.sending import DeliverySettings
+from xscl.service.delivering.webhooks import Retries
 from xscl.store.home import init_home, open_home
 from xscl.upkeep.archive_export import export_home
 from xscl.upkeep.archive_import import import_home

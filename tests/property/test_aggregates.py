@@ -17,10 +17,11 @@ from played_homes import PlayedHome
 
 import xscl
 from xscl.answers.status import batch_rows
-from xscl.batches import aggregate_buckets, aggregate_stores
-from xscl.batches.aggregate_buckets import together
-from xscl.language import ast
-from xscl.language.format import format_query
+from xscl.batches.windows import buckets as aggregate_buckets
+from xscl.batches.windows import stores as aggregate_stores
+from xscl.batches.windows.buckets import together
+from xscl.language.syntax import ast
+from xscl.language.syntax.format import format_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,9 +14,9 @@ from oracle.evaluate import Doc, answers
 from strategies import CHANNELS, NAMESPACES, SECOND, Dice, dense_stream, sound_query
 
 import xscl
-from xscl.answers.match_listing import match_json
+from xscl.answers.matches.listing import match_json
 from xscl.base.types import Event
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 
 SINGLE = ("S/a[./b = 1]", "T//b->x", "SELECT <out n='{x}'/> FROM S/a/c->x")
 

@@ -19,7 +19,7 @@ import xscl
 from xscl.base.mixed import is_role
 from xscl.ingest.rows import row_document
 from xscl.language.facts import ChannelFacts
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 
 VALUES: Mapping[str, tuple[object, ...]] = {
     "double": (1.0, 2.0, 10.0, -0.5, 2026.0),

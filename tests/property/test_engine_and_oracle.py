@@ -18,7 +18,7 @@ from xscl.base.types import Event
 from xscl.base.values import number_text
 from xscl.engine import connect
 from xscl.language.facts import ChannelFacts
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 
 RELAXED = settings(
     max_examples=examples(60),
@@ -78,8 +78,8 @@ def check(texts: list[str], docs: list[Doc], places: list[int], folder: Path, dr
     seed = draw.draw(st.integers(0, 255))
     for engine in (UnitsEngine(folder, queries, seed=seed, **sizes), LocalEngine(folder, queries, **sizes)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("xscl.templates.meet._CHUNK", chunk)
-            patch.setattr("xscl.templates.meet.LEAST_TOLD", told)
+            patch.setattr("xscl.templates.joins.meet._CHUNK", chunk)
+            patch.setattr("xscl.templates.joins.meet.LEAST_TOLD", told)
             for batch in cut(docs, places):
                 engine.run(batch)
         for text in texts:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from oracle.evaluate import Doc
 from strategies import many_block_workloads, one_block_queries, query_texts
 
-from xscl.answers.explain import explain
-from xscl.answers.explain_text import explanation_text
+from xscl.answers.explaining.explain import explain
+from xscl.answers.explaining.text import explanation_text
 from xscl.catalog.queries import read_query
 from xscl.registry.canonical_text import canonical_text
 from xscl.registry.registry import Registry

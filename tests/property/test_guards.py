@@ -17,7 +17,7 @@ from strategies import Choices, Dice
 import xscl
 from xscl.base.types import format_time
 from xscl.language.facts import ChannelFacts
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 
 SECOND = 1_000_000
 WORDS = ("ebola", "zika", "e", "")

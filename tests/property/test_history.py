@@ -24,7 +24,7 @@ from xscl.base.types import format_time
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.tables import LATE, QUERIES
 from xscl.engine import Engine
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 from xscl.store.results import match_id
 
 SECOND = 1_000_000

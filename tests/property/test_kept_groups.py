@@ -20,11 +20,11 @@ from strategies import (
 )
 
 from xscl.base.errors import QueryError
-from xscl.language import ast
 from xscl.language.compile import compile_query
 from xscl.language.facts import ChannelFacts, asks_kind, deciding
 from xscl.language.group_data import GroupForm, GroupReader, groups_text
-from xscl.language.parser import parse_query
+from xscl.language.syntax import ast
+from xscl.language.syntax.parser import parse_query
 from xscl.xpath.pattern import Definition
 
 FACTS = channel_facts(NUMERIC, TEXTS)

@@ -18,13 +18,13 @@ from oracle.lateness import Arrival, Terms, is_late
 from strategies import CHANNELS, NAMESPACES, SECOND, Dice, dense_query, dense_stream
 
 import xscl
-from xscl.answers.match_listing import match_json
+from xscl.answers.matches.listing import match_json
 from xscl.base.errors import CatalogError, QueryError
 from xscl.base.types import Event
 from xscl.catalog.tables import BATCHES, LATE
 from xscl.ingest.records import RowOptions, RowTable
 from xscl.language.compile import compile_query
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 from xscl.store import late_events as late
 from xscl.store.late_events import LateChoice, late_lines, late_rows
 

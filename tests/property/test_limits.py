@@ -13,15 +13,15 @@ from oracle.evaluate import Doc
 from strategies import event_streams, one_block_queries, two_block_queries
 
 LIMITS = {
-    "xscl.xpath.chains.MAX_CHAIN_ENTRIES": (1, 3, 8, 30),
-    "xscl.xpath.chains.MAX_VALUE_CHARACTERS": (5, 20, 100),
-    "xscl.xpath.walk.MAX_WAYS": (2, 8, 100),
-    "xscl.templates.solve.MAX_MATCHES": (1, 2, 5),
-    "xscl.templates.solve.MAX_ROUT": (1, 2, 5),
-    "xscl.templates.solve.MAX_STEPS": (5, 20, 100),
-    "xscl.templates.once.MAX_MATCHES": (1, 2),
-    "xscl.templates.verify.MAX_COMPARED": (1, 4),
-    "xscl.templates.matched_edges.MAX_MATCHED": (1, 2),
+    "xscl.xpath.automaton.chains.MAX_CHAIN_ENTRIES": (1, 3, 8, 30),
+    "xscl.xpath.automaton.chains.MAX_VALUE_CHARACTERS": (5, 20, 100),
+    "xscl.xpath.automaton.walk.MAX_WAYS": (2, 8, 100),
+    "xscl.templates.joins.solve.MAX_MATCHES": (1, 2, 5),
+    "xscl.templates.joins.solve.MAX_ROUT": (1, 2, 5),
+    "xscl.templates.joins.solve.MAX_STEPS": (5, 20, 100),
+    "xscl.templates.many_blocks.once.MAX_MATCHES": (1, 2),
+    "xscl.templates.joins.verify.MAX_COMPARED": (1, 4),
+    "xscl.templates.joins.matched_edges.MAX_MATCHED": (1, 2),
 }
 GREEDY = (
     "SELECT o FROM {left}//*[.//*->v]//*->o JOIN {{v = w, 9 s}} {right}//*[.//*->w]",

@@ -29,8 +29,8 @@ from strategies import (
 )
 
 from xscl.base.errors import QueryError
-from xscl.language import ast
-from xscl.language.parser import parse_query
+from xscl.language.syntax import ast
+from xscl.language.syntax.parser import parse_query
 
 CONSTRUCTORS = hasattr(ast, "Constructor")
 FACTS = channel_facts(NUMERIC, TEXTS)

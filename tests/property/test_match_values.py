@@ -20,10 +20,10 @@ from xscl.language import block_patterns
 from xscl.language.block_patterns import block_pattern, one_assignment
 from xscl.language.compile import compile_query
 from xscl.language.normalize import normalize
-from xscl.language.parser import parse_query
 from xscl.language.query_rows import names_json
+from xscl.language.syntax.parser import parse_query
 from xscl.store.results import StoredMatch
-from xscl.xpath.condition import Memo
+from xscl.xpath.conditions.condition import Memo
 from xscl.xpath.nodes import DocumentNode, node_at
 
 KNOWN = {**NAMESPACES, "n": "urn:n"}

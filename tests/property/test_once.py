@@ -17,7 +17,7 @@ import xscl
 from xscl.base.settings import Settings
 from xscl.batches.report import BatchReport
 from xscl.language.facts import ChannelFacts
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 
 SECOND = 1_000_000
 VALUES = ("1", "2")

@@ -13,7 +13,7 @@ from oracle.evaluate import Doc, answers
 from strategies import NAMESPACES, event_streams, one_block_queries, two_block_queries
 
 import xscl
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 
 RELAXED = settings(
     max_examples=examples(60),

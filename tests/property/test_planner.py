@@ -17,9 +17,9 @@ from xscl.planning.planner import Planner
 from xscl.registry.channels import add_channel, set_channel
 from xscl.registry.registry import Registry
 from xscl.store.home import Home, init_home
+from xscl.xpath.automaton.states import spec_key
 from xscl.xpath.row_files import load_matchers
 from xscl.xpath.spec_files import SpecChange
-from xscl.xpath.states import spec_key
 
 PAIR = "S//a->x JOIN {{x = y, {0} h}} T//b->y"
 TEXTS = [

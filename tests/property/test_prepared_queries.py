@@ -28,12 +28,12 @@ from window_queries import window_query
 from xscl.language.aggregates import definition_of, selects_all
 from xscl.language.compile import compile_query
 from xscl.language.forms import Preparer
-from xscl.language.parser import parse_query
-from xscl.language.step_outlines import known_shape
-from xscl.language.step_shapes import shape_of
-from xscl.language.steps import steps_of
+from xscl.language.outlines.steps import known_shape
+from xscl.language.outlines.windows import known_definition
+from xscl.language.steps.shapes import shape_of
+from xscl.language.steps.steps import steps_of
+from xscl.language.syntax.parser import parse_query
 from xscl.language.unsatisfiable import impossible
-from xscl.language.window_outlines import known_definition
 
 FACTS = channel_facts(NUMERIC, TEXTS)
 

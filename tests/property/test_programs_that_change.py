@@ -17,7 +17,7 @@ from oracle.nodes import NAMESPACES
 from strategies import event_streams, many_block_workloads, one_block_queries, two_block_queries
 
 from xscl.base.errors import UnsatisfiableWindowError
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 from xscl.templates.plans import GroupChange, LiveGroup
 from xscl.templates.program import Program
 from xscl.templates.retention import Floors, floors

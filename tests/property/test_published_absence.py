@@ -24,7 +24,7 @@ from xscl.base.types import Match
 from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import EVENT_IDS, LATE, REMOVALS
 from xscl.engine import Engine
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 from xscl.store.results import match_id
 
 PUBLISHERS = {

@@ -23,7 +23,7 @@ from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import QUERIES
 from xscl.engine import Engine
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 from xscl.store.results import match_id
 
 Step = Doc | tuple[str, str] | str

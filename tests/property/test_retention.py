@@ -20,7 +20,7 @@ from xscl.base.errors import QueryError
 from xscl.base.types import Event
 from xscl.engine import Engine
 from xscl.language.compiled import CompiledQuery
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 from xscl.store.home import init_home
 
 

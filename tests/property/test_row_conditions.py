@@ -14,7 +14,7 @@ from strategies import NAMESPACES
 
 import xscl
 from xscl.ingest.rows import row_document
-from xscl.language import parser
+from xscl.language.syntax import parser
 
 TEXTS = (
     "1",

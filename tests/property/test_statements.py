@@ -14,7 +14,7 @@ from oracle.nodes import NAMESPACES
 from sqlite_relations import joined_columns, load, statement_rows
 from strategies import event_streams, one_block_queries, two_block_queries
 
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 
 
 @settings(

@@ -17,10 +17,10 @@ from played_homes import PlayedHome
 from step_queries import other_numbers, step_query, step_stream
 
 from xscl.base.errors import QueryError
-from xscl.batches import step_meeting
-from xscl.language.format import format_query
-from xscl.language.parser import parse_query
-from xscl.language.steps import steps_of
+from xscl.batches.steps import meeting as step_meeting
+from xscl.language.steps.steps import steps_of
+from xscl.language.syntax.format import format_query
+from xscl.language.syntax.parser import parse_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from strategies import Dice, many_block_query, plain_stream, with_copies
 
 from xscl.base.errors import QueryError
 from xscl.language.facts import ChannelFacts
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 
 STREAMS = {"A": 1, "B": 2, "C": 3}
 """All of channel S; what is read beside it is channel T."""

@@ -17,7 +17,7 @@ from oracle.sub_queries import Answered, answered
 import xscl
 from xscl.base.settings import Settings
 from xscl.catalog.intake_order import read_last_places
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 from xscl.registry.registry import Registry
 
 KINDS = (

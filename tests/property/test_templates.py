@@ -14,8 +14,8 @@ from strategies import CHANNELS, NAMESPACES, Dice, many_block_query
 
 from xscl.base.errors import QueryError
 from xscl.language.normalize import NormalJoin, NormalQuery, normalize
-from xscl.language.parser import parse_query
-from xscl.language.tokens import tokenize
+from xscl.language.syntax.parser import parse_query
+from xscl.language.syntax.tokens import tokenize
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from strategies import Dice
 
 from xscl.base.values import time_key
 from xscl.language.facts import ChannelFacts
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 
 NUMERIC = {"P": frozenset({"n"}), "Q": frozenset({"n"})}
 TEXTS = {"P": frozenset({"s"}), "Q": frozenset({"s"})}

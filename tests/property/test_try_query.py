@@ -11,8 +11,8 @@ from xscl.answers.try_query import RESULT, DryRun
 from xscl.base.safe_xml import parse_xml
 from xscl.base.types import Event
 from xscl.catalog.records import QueryInfo
-from xscl.language import ast
-from xscl.language.parser import parse_query
+from xscl.language.syntax import ast
+from xscl.language.syntax.parser import parse_query
 from xscl.xpath.nodes import NodeNumbers
 
 

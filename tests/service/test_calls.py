@@ -141,7 +141,7 @@ def test_all_or_none(client: httpx2.Client) -> None:
 
 
 def test_matches_come_live_and_streams_go_on(served: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xscl.service.matches_api._QUIET_S", 3_600.0)  # a stream that is not told would wait
+    monkeypatch.setattr("xscl.service.api.matches._QUIET_S", 3_600.0)  # a stream that is not told would wait
     with served.client() as client, served.client("read") as reader:
         client.post("/v1/queries", json={"name": "live", "text": SAME})
         with reader.stream("GET", "/v1/queries/live/matches/stream") as stream:
@@ -329,7 +329,7 @@ def test_sql(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatc
         for bomb in ("SELECT sequence(1, 1000000000)", "SELECT repeat(id, 1000000000) FROM ch_s"):
             refused = client.post("/v1/sql", json={"sql": bomb})
             assert (refused.status_code, refused.json()["type"]) == (422, "urn:xscl:problem:XSCL_SQL_SIZE")
-        monkeypatch.setattr("xscl.service.sql_api.MOST_BYTES", 1_000)
+        monkeypatch.setattr("xscl.service.api.sql.MOST_BYTES", 1_000)
         large = client.post("/v1/sql", json={"sql": "SELECT lpad(id, 1000, 'x') FROM ch_s"})
         assert (large.status_code, large.json()["type"]) == (422, "urn:xscl:problem:XSCL_SQL_SIZE")
         served.service.settings = replace(SETTINGS, sql_s=1)

@@ -28,7 +28,7 @@ from xscl.answers.marked_document import marked_document
 from xscl.base.types import Event, now_micros
 from xscl.catalog.subscriptions import add_feed
 from xscl.catalog.tokens import revoke_token
-from xscl.service.console_plots import bars, curve, sparkline
+from xscl.service.console.plots import bars, curve, sparkline
 
 PAGES = ("/", "/queries", "/editor", "/matches", "/channels", "/feeds", "/deliveries", "/templates", "/sql", "/batches")
 QUERY = (
@@ -365,7 +365,7 @@ def test_columns_of_numbers_and_times_are_curves() -> None:
 def test_the_built_editor_is_of_the_versions_that_are_named() -> None:
     root = Path(__file__).parents[2]
     named = json.loads((root / "tools/codemirror/package.json").read_text(encoding="utf-8"))["dependencies"]
-    licence = (root / "xscl/service/static/codemirror-LICENSE.txt").read_text(encoding="utf-8")
+    licence = (root / "xscl/service/console/static/codemirror-LICENSE.txt").read_text(encoding="utf-8")
     assert all(f"{name} {version} (MIT)" in licence for name, version in named.items() if name != "esbuild")
     locked = json.loads((root / "tools/codemirror/package-lock.json").read_text(encoding="utf-8"))["packages"]
     for line in licence.split("\n\n")[0].splitlines():

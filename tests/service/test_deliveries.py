@@ -22,7 +22,7 @@ from sqlalchemy.engine import Connection
 from waiting import wait_for
 
 from xscl.answers.deliveries import add_files, add_webhook, delivery_rows, send_again
-from xscl.answers.match_listing import Listing, list_matches
+from xscl.answers.matches.listing import Listing, list_matches
 from xscl.base.errors import CatalogError, EngineError, SourceError
 from xscl.base.failpoints import hooked
 from xscl.base.types import Event
@@ -30,11 +30,11 @@ from xscl.catalog.deliveries import Delivery, drop_delivery
 from xscl.catalog.tokens import add_token, list_tokens
 from xscl.engine import Engine
 from xscl.ingest.fetch import FetchLimits
-from xscl.service import deliverer as deliverer_module
-from xscl.service.deliverer import Deliverer
-from xscl.service.delivery_files import append_lines, next_file
-from xscl.service.delivery_sending import DeliverySettings
-from xscl.service.webhooks import Retries, signature
+from xscl.service.delivering import deliverer as deliverer_module
+from xscl.service.delivering.deliverer import Deliverer
+from xscl.service.delivering.files import append_lines, next_file
+from xscl.service.delivering.sending import DeliverySettings
+from xscl.service.delivering.webhooks import Retries, signature
 from xscl.store.home import Home, init_home, open_home
 from xscl.upkeep.archive_export import export_home
 from xscl.upkeep.archive_import import import_home
@@ -127,8 +127,8 @@ def test_what_was_sent_and_not_noted_is_sent_again(engine: Engine) -> None:
 
 _SERVE = """
 import sys, time
-from xscl.service.deliverer import Deliverer
-from xscl.service.delivery_sending import DeliverySettings
+from xscl.service.delivering.deliverer import Deliverer
+from xscl.service.delivering.sending import DeliverySettings
 from xscl.store.home import open_home
 Deliverer(open_home(sys.argv[1]), DeliverySettings(page=7)).start()
 time.sleep(600)

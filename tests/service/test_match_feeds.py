@@ -11,12 +11,12 @@ import pytest
 from atom_rules import faults
 from lxml import etree
 
-from xscl.answers.match_feeds import atom_feed, json_feed
-from xscl.answers.match_listing import list_matches
+from xscl.answers.matches.feeds import atom_feed, json_feed
+from xscl.answers.matches.listing import list_matches
 from xscl.answers.recent_activity import latest_matches
 from xscl.base.types import Event
 from xscl.engine import Engine
-from xscl.service.delivery_pages import next_page
+from xscl.service.delivering.pages import next_page
 from xscl.service.feed_pages import MOST_ENTRIES, FeedPages
 from xscl.store.home import init_home
 

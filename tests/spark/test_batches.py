@@ -21,7 +21,7 @@ from strategies import event_streams, one_block_queries, two_block_queries
 import xscl
 from xscl.base.settings import Settings
 from xscl.base.types import to_micros
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,7 @@ import pytest
 import sample_home
 
 import xscl
-from xscl.answers.channel_views import ChannelNames
+from xscl.answers.sql.channel_views import ChannelNames
 from xscl.catalog.tables import CHANNELS
 from xscl.engine import connect
 from xscl.upkeep.event_export import export_events

@@ -13,8 +13,8 @@ import xscl
 from xscl.catalog.groups import read_templates
 from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import NEVER, QUERIES
-from xscl.templates.sql import cq_statement
-from xscl.templates.sql_dialects import spark_text
+from xscl.templates.statements.dialects import spark_text
+from xscl.templates.statements.sql import cq_statement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

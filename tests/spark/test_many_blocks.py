@@ -16,9 +16,9 @@ from strategies import NAMESPACES, NUMERIC, TEXTS, Dice, many_block_query, plain
 
 import xscl
 from xscl.base.settings import Settings
-from xscl.language import ast
 from xscl.language.compile import compile_query
-from xscl.language.parser import parse_query
+from xscl.language.syntax import ast
+from xscl.language.syntax.parser import parse_query
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import xscl.templates.meet
-import xscl.templates.order
+import xscl.templates.joins.meet
+import xscl.templates.joins.order
 from xscl.base.settings import Settings
 from xscl.base.types import Event
 from xscl.catalog.queries import read_queries
@@ -109,8 +109,8 @@ def test_rows_of_r_out_that_stand_alike_are_written_out(spark: SparkSession, tmp
 
 
 def test_pairs_that_are_told_by_spans(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xscl.templates.order, "_PAIRS_PER_ROW", 0)
-    monkeypatch.setattr(xscl.templates.meet, "LEAST_TOLD", 0)
+    monkeypatch.setattr(xscl.templates.joins.order, "_PAIRS_PER_ROW", 0)
+    monkeypatch.setattr(xscl.templates.joins.meet, "LEAST_TOLD", 0)
     engine.register(QUERIES["pairs"], name="pairs")
     for first in (0, 20):
         engine.ingest(

@@ -37,7 +37,7 @@ def test_workers_begin_with_what_tasks_import(spark: SparkSession) -> None:
     def work(_: int) -> bool:
         import sys
 
-        return "xscl.templates.find" in sys.modules
+        return "xscl.templates.joins.find" in sys.modules
 
     assert OnSpark(lambda: spark).map(work, [1]) == [True]
 

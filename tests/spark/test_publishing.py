@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import xscl
 from xscl.base.settings import Settings
 from xscl.catalog.groups import read_templates
-from xscl.templates.sql import cq_statement
-from xscl.templates.sql_dialects import spark_text
+from xscl.templates.statements.dialects import spark_text
+from xscl.templates.statements.sql import cq_statement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

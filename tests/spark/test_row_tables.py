@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import xscl
-from xscl.answers.match_listing import match_json
+from xscl.answers.matches.listing import match_json
 from xscl.base.errors import XsclError
 from xscl.base.settings import Settings
 from xscl.intake.intake import IntakeReport

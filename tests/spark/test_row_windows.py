@@ -10,9 +10,9 @@ from oracle.evaluate import Doc, answers
 import xscl
 from xscl.catalog.groups import read_template_use
 from xscl.engine import Engine
-from xscl.language.parser import parse_query
-from xscl.templates.sql import cq_statement
-from xscl.templates.sql_dialects import spark_text
+from xscl.language.syntax.parser import parse_query
+from xscl.templates.statements.dialects import spark_text
+from xscl.templates.statements.sql import cq_statement
 
 S = 1_000_000
 QUERIES = {

@@ -13,8 +13,8 @@ import pytest
 from rows_and_specs import NUMBERS, TEXTS, random_cells, random_shape, random_text
 
 import xscl
-from xscl.answers.frames import with_documents
-from xscl.answers.match_listing import match_json
+from xscl.answers.matches.listing import match_json
+from xscl.answers.sql.frames import with_documents
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.settings import Settings
 from xscl.base.values import value_hash

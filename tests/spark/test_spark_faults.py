@@ -18,7 +18,7 @@ import xscl
 import xscl.batches.level
 from xscl.base.errors import EngineError
 from xscl.base.settings import Settings
-from xscl.answers.sql_views import sql_errors
+from xscl.answers.sql.views import sql_errors
 from xscl.base.failpoints import hooked
 
 def children(process):

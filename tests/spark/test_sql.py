@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import xscl
-from xscl.answers import sql_views
+from xscl.answers.sql import views as sql_views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 import sample_home
 
-from xscl.answers.channel_views import channel_steps
-from xscl.answers.match_steps import count_steps, output_steps
-from xscl.answers.relation_steps import relation_steps
-from xscl.answers.sql_relations import HomeRelations, home_relations
-from xscl.answers.sql_sources import source_frame
-from xscl.answers.sql_steps import Needs, Step, with_statement
+from xscl.answers.sql.channel_views import channel_steps
+from xscl.answers.sql.match_steps import count_steps, output_steps
+from xscl.answers.sql.relation_steps import relation_steps
+from xscl.answers.sql.relations import HomeRelations, home_relations
+from xscl.answers.sql.sources import source_frame
+from xscl.answers.sql.steps import Needs, Step, with_statement
 from xscl.base.types import Event
 from xscl.catalog.tables import CHANNELS
 from xscl.engine import Engine, connect

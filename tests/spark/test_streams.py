@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import xscl
-from xscl.answers.template_text import template_sql_text
+from xscl.answers.explaining.templates import template_sql_text
 from xscl.base.settings import Settings, Where
 from xscl.catalog.groups import read_template
 from xscl.catalog.queries import read_query
-from xscl.templates.sql import cq_statement
-from xscl.templates.sql_dialects import Dialect, spark_text
+from xscl.templates.statements.dialects import Dialect, spark_text
+from xscl.templates.statements.sql import cq_statement
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

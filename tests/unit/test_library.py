@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import xscl
-from xscl.answers.match_listing import Listing
+from xscl.answers.matches.listing import Listing
 from xscl.catalog.channels import read_channels
 from xscl.engine import Engine
 from xscl.registry.query_list import QueryFilter

@@ -11,7 +11,7 @@ from xscl.base.errors import XsclError
 from xscl.base.namespaces import DEFAULT_NAMESPACES
 from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
 from xscl.store.home import Home
-from xscl.xpath.condition import name_parts
+from xscl.xpath.conditions.condition import name_parts
 from xscl.xpath.nodes import DocumentNode
 
 __all__ = ["channel_paths"]

@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.answers.match_cursors import START
-from xscl.answers.match_reader import MatchReader
-from xscl.answers.match_times import Times
+from xscl.answers.matches.cursors import START
+from xscl.answers.matches.reader import MatchReader
+from xscl.answers.matches.times import Times
 from xscl.base.durations import format_duration
 from xscl.base.sealed import check_file
 from xscl.batches.answered import Runs
-from xscl.batches.step_files import CUT, DONE, TOLD, read_steps
+from xscl.batches.steps.files import CUT, DONE, TOLD, read_steps
 from xscl.catalog.channels import read_channels
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.steps import has_steps, read_stepped

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from xscl.answers.match_cursors import Cursor, parse_cursor, refuse_ahead
-from xscl.answers.match_reader import named_queries
+from xscl.answers.matches.cursors import Cursor, parse_cursor, refuse_ahead
+from xscl.answers.matches.reader import named_queries
 from xscl.base.errors import EngineError
 from xscl.base.shown import masked
 from xscl.base.types import format_time, now_micros

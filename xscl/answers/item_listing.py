@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.answers.feed_listing import find_listed
-from xscl.answers.growing_parts import MOST, growing_parts
+from xscl.answers.matches.growing_parts import MOST, growing_parts
 from xscl.base.errors import CatalogError, EngineError
 from xscl.base.name_patterns import like
 from xscl.base.safe_xml import parse_stored

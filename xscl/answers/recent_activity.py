@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.answers.match_cursors import Cursor
-from xscl.answers.match_listing import Listing, list_matches
+from xscl.answers.matches.cursors import Cursor
+from xscl.answers.matches.listing import Listing, list_matches
 from xscl.base.types import Match
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.intake_order import read_last_places

@@ -169,7 +169,7 @@ def template_rows(catalog: Catalog) -> list[dict[str, object]]:
         for template, queries, groups in catalog.ask(read_template_use)
     ]
     if catalog.ask(has_steps):
-        from xscl.answers.step_templates import step_rows  # reads texts, which takes a while to load
+        from xscl.answers.explaining.step_templates import step_rows  # reads texts, which takes a while to load
 
         found += step_rows(catalog)
     return found

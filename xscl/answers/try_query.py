@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from xscl.answers.match_nodes import node_place
+from xscl.answers.matches.nodes import node_place
 from xscl.base.errors import XsclError
 from xscl.base.safe_xml import in_fresh_dictionary, parse_stored
 from xscl.base.types import Event
@@ -24,7 +24,7 @@ from xscl.registry.channel_names import DocumentNames, add_names, row_names
 from xscl.registry.notes import name_notes
 from xscl.registry.recompile import compile_info
 from xscl.store.event_files import event_document
-from xscl.xpath.condition import Memo
+from xscl.xpath.conditions.condition import Memo
 from xscl.xpath.nodes import DocumentNode, Node, string_value
 
 __all__ = ["Binding", "BlockWitness", "DryRun"]

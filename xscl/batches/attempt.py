@@ -20,9 +20,9 @@ from py4j.protocol import Py4JError
 
 from xscl.base.errors import EngineError, XsclError
 from xscl.base.system_errors import file_fault, spark_reason, worker_fault
-from xscl.batches.driver import Driver
 from xscl.batches.level import BatchWork
-from xscl.batches.publisher import Publisher
+from xscl.batches.memory.driver import Driver
+from xscl.batches.publishing.publisher import Publisher
 from xscl.batches.quotas import BindingCount
 from xscl.batches.ranges import BatchRange
 from xscl.batches.walking import Level
@@ -36,7 +36,7 @@ from xscl.store.parquet import data_files
 from xscl.store.results import Results, stored_matches
 from xscl.store.state_files import Kind
 from xscl.store.watermarks import EventTimes, channel_clocks, event_times, next_watermarks
-from xscl.templates.runs import Run
+from xscl.templates.runs.run import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

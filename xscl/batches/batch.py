@@ -18,19 +18,19 @@ from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
 from xscl.base.sealed import seal_folder
 from xscl.base.types import now_micros
-from xscl.batches.absence import Absences, commit_absences
-from xscl.batches.aggregates import Windows, commit_windows
 from xscl.batches.attempt import Attempt, begun, whole
 from xscl.batches.backfill import back_fill
-from xscl.batches.driver import Driver
+from xscl.batches.deciding.absence import Absences, commit_absences
+from xscl.batches.deciding.steps import Steps, commit_steps
+from xscl.batches.deciding.windows import Windows, commit_windows
 from xscl.batches.home_told import tell_batch
 from xscl.batches.late_replay import replay
-from xscl.batches.publisher import Publisher
+from xscl.batches.memory.driver import Driver
+from xscl.batches.publishing.publisher import Publisher
 from xscl.batches.quotas import Usage, suspend_queries
 from xscl.batches.ranges import BatchRange
 from xscl.batches.refusals import named, rejection_row
 from xscl.batches.report import BatchReport, report_of
-from xscl.batches.steps import Steps, commit_steps
 from xscl.batches.walking import Level
 from xscl.catalog.batches import add_batch
 from xscl.catalog.intake_order import read_processed, set_processed, trim_superseded

@@ -16,8 +16,8 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.docids import published_docid
 from xscl.base.settings import Settings
-from xscl.batches.driver import Driver
 from xscl.batches.level import BatchWork
+from xscl.batches.memory.driver import Driver
 from xscl.batches.missing_rows import LackingRows
 from xscl.batches.walking import Level
 from xscl.catalog.event_counts import channel_counts, nth_event
@@ -28,8 +28,8 @@ from xscl.planning.planned import Plan
 from xscl.store.home import Home
 from xscl.store.join_state import HeldState
 from xscl.store.state_files import Kind, open_links, write_run
-from xscl.templates.link_runs import LinkRun, rows_of
-from xscl.templates.run_making import run_of
+from xscl.templates.many_blocks.runs import LinkRun, rows_of
+from xscl.templates.runs.making import run_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

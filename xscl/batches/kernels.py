@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from xscl.spark.own_functions import packed_functions, unpack_functions
 from xscl.templates.columns import Int64s
-from xscl.templates.find import Finder
+from xscl.templates.joins.find import Finder
 from xscl.templates.program_files import load_program
-from xscl.xpath.automaton import Automaton
+from xscl.xpath.automaton.automaton import Automaton
 from xscl.xpath.row_files import load_matchers
 from xscl.xpath.row_witness import RowMatcher
 from xscl.xpath.spec_files import load_automaton

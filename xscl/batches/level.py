@@ -23,9 +23,9 @@ from xscl.base.failpoints import step
 from xscl.base.number_order import each_once
 from xscl.base.progress import told
 from xscl.base.safe_xml import work_time
-from xscl.batches.driver import Driver
 from xscl.batches.kernels import QueryFiles, kernels_of
 from xscl.batches.link_work import LinkWork
+from xscl.batches.memory.driver import Driver
 from xscl.batches.new_rows import NewRows
 from xscl.batches.quotas import BindingCount
 from xscl.batches.refusals import Unnamed, refused_at_joining, refused_at_matching

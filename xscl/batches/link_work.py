@@ -1,4 +1,4 @@
-"""Rows of links of a batch, put together with those of before (``templates.link_matches``)."""
+"""Rows of links of a batch, put together with those of before (``templates.many_blocks.matches``)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from xscl.store.home import Home
 from xscl.store.join_state import HeldState
 from xscl.store.state_files import open_links, write_run
-from xscl.templates.link_matches import assemble
-from xscl.templates.link_runs import LinkRun
-from xscl.templates.link_state import LinkState
+from xscl.templates.many_blocks.matches import assemble
+from xscl.templates.many_blocks.runs import LinkRun
+from xscl.templates.many_blocks.state import LinkState
 from xscl.templates.program import Program
 from xscl.templates.results import ResultColumns
 

@@ -11,11 +11,11 @@ from xscl.catalog.records import QueryInfo
 from xscl.language.block_patterns import BlockPattern, block_pattern, one_assignment
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import normalize
-from xscl.language.parser import parse_query
 from xscl.language.selection import Selection, output_document, prepare_select, selected_document
 from xscl.language.shown import shown as shown_query
+from xscl.language.syntax.parser import parse_query
 from xscl.store.results import StoredMatch
-from xscl.xpath.condition import Memo
+from xscl.xpath.conditions.condition import Memo
 from xscl.xpath.nodes import DocumentNode, Node, NodeNumbers, string_value
 
 __all__ = [

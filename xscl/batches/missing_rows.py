@@ -14,11 +14,11 @@ import pyarrow as pa
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.local_copies import near_file
 from xscl.store.join_state import HeldState
-from xscl.templates.link_runs import kept, rows_of
-from xscl.templates.run_files import open_run
-from xscl.templates.run_making import witness_keys
-from xscl.templates.run_rows import row_variables, rows_of_run
-from xscl.templates.runs import KEY_BITS
+from xscl.templates.many_blocks.runs import kept, rows_of
+from xscl.templates.runs.files import open_run
+from xscl.templates.runs.making import witness_keys
+from xscl.templates.runs.rows import row_variables, rows_of_run
+from xscl.templates.runs.run import KEY_BITS
 from xscl.templates.shapes import Shapes
 
 __all__ = ["LackingRows"]

@@ -15,9 +15,9 @@ from xscl.base.failpoints import step
 from xscl.base.local_copies import near_file
 from xscl.store.inventory import remove
 from xscl.store.state_files import Kind, write_run
-from xscl.templates.run_files import open_run
-from xscl.templates.run_rows import merged_run, rows_of_run
-from xscl.templates.runs import Run
+from xscl.templates.runs.files import open_run
+from xscl.templates.runs.rows import merged_run, rows_of_run
+from xscl.templates.runs.run import Run
 
 __all__ = ["NewRows"]
 

@@ -21,8 +21,8 @@ from xscl.base.own_functions import FAILED
 from xscl.catalog.parts import asking_of
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import QUERIES, in_parts
+from xscl.templates.joins.solve import MAX_STEPS
 from xscl.templates.results import MAX_MATCHES, MAX_ROUT, RESULT_SCHEMA, Refusal
-from xscl.templates.solve import MAX_STEPS
 
 __all__ = [
     "Rejection",

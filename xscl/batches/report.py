@@ -7,11 +7,11 @@ from collections import Counter
 from dataclasses import dataclass, fields
 
 from xscl.base.notebook import facts_html
-from xscl.batches.absence import Absences
 from xscl.batches.attempt import Attempt
+from xscl.batches.deciding.absence import Absences
+from xscl.batches.deciding.steps import Steps
 from xscl.batches.quotas import Suspension
 from xscl.batches.refusals import Rejection
-from xscl.batches.steps import Steps
 
 __all__ = ["BatchReport", "report_of"]
 

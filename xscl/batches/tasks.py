@@ -22,12 +22,12 @@ from xscl.batches.kernels import Kernels, QueryFiles, loaded_kernels
 from xscl.batches.walking import Asked, Level, witnesses
 from xscl.batches.witness_facts import binding_rows, refusal_rows
 from xscl.store.state_files import write_run
-from xscl.templates.find import Finder
-from xscl.templates.link_runs import LinkRun
+from xscl.templates.joins.find import Finder
+from xscl.templates.many_blocks.runs import LinkRun
 from xscl.templates.results import ResultColumns
 from xscl.templates.retention import Floors
-from xscl.templates.run_files import open_run, run_facts
-from xscl.templates.runs import Run
+from xscl.templates.runs.files import open_run, run_facts
+from xscl.templates.runs.run import Run
 
 __all__ = [
     "LevelWork",

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.types import now_micros
-from xscl.batches.aggregate_rows import read_waits
 from xscl.batches.answered import channels_waited_for
+from xscl.batches.windows.rows import read_waits
 from xscl.catalog.channels import note_heartbeat, read_channels
 from xscl.catalog.intake_order import add_heartbeat, take_places
 from xscl.catalog.prepared import prepared

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.base.arrow_schemas import REFUSED
-from xscl.templates.document_facts import facts_of_rows
-from xscl.templates.guarded import AnyGuard
+from xscl.templates.joins.document_facts import facts_of_rows
+from xscl.templates.joins.guarded import AnyGuard
 from xscl.templates.program_guards import ProgramGuards
 
 __all__ = ["binding_rows", "refusal_rows"]

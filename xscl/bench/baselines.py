@@ -1,7 +1,7 @@
 """Baselines of stage 2 on the same witnesses: the thesis' statements, and one query after another.
 
 All read the relations of the home (``r_doc``, ``r_bin``, ``r_docts``, ``rt_<template>``) with the statement of the
-template (``templates/sql.py``).  The thesis joins a batch's relations, which it calls W, with those of all documents:
+template (``templates/statements/sql.py``).  The thesis joins the relations of a batch, W, with those of all documents:
 the right side of a statement reads the batch only.  R_T has one row for each *group*: what many queries ask alike is
 asked once, here too.
 """
@@ -35,9 +35,9 @@ from xscl.bench.relations import (
     sample_queries,
 )
 from xscl.engine import Engine
-from xscl.templates.relations import rt_table
-from xscl.templates.sql import cq_statement
-from xscl.templates.sql_dialects import spark_text
+from xscl.templates.statements.dialects import spark_text
+from xscl.templates.statements.relations import rt_table
+from xscl.templates.statements.sql import cq_statement
 from xscl.templates.template import Template
 
 if TYPE_CHECKING:

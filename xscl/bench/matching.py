@@ -26,7 +26,7 @@ from xscl.bench.grammar import CHANNEL, block_spec, documents, patterns, random_
 from xscl.ingest.expand import feed_events
 from xscl.ingest.records import FeedDocument
 from xscl.ingest.sources import read_paths
-from xscl.xpath.automaton import Automaton
+from xscl.xpath.automaton.automaton import Automaton
 from xscl.xpath.pattern import Definition
 from xscl.xpath.spec_files import load_automaton
 from xscl.xpath.witness import witness_rows

@@ -22,9 +22,9 @@ from xscl.bench.plot import Axes
 from xscl.bench.report import Row, Value
 from xscl.bench.subscriptions import Subscriptions, measure_subscriptions, new_subscriptions
 from xscl.templates.columns import Bools, Int64s
-from xscl.templates.fold_rounds import Folded, folded
-from xscl.templates.lanes import FAR, Lane, Requests, lane_of
-from xscl.templates.thresholds import Answered, answer_constants, records_of
+from xscl.templates.sequences.fold_rounds import Folded, folded
+from xscl.templates.sequences.lanes import FAR, Lane, Requests, lane_of
+from xscl.templates.sequences.thresholds import Answered, answer_constants, records_of
 
 __all__ = ["BENCH"]
 

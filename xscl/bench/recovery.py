@@ -24,7 +24,7 @@ from xscl.bench.workload import RSS, count_queries, shaped_queries
 from xscl.catalog.intake_order import read_last_places
 from xscl.engine import Engine, connect
 from xscl.store.join_state import HeldState
-from xscl.templates.runs import Run
+from xscl.templates.runs.run import Run
 
 __all__ = ["BENCH", "child"]
 

@@ -28,7 +28,7 @@ from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.kept_groups import KeptGroups
 from xscl.language.compile import compile_query
 from xscl.language.compiled import CompiledQuery
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 from xscl.planning.planner import Planner
 from xscl.registry.query_list import QueryFilter, list_queries
 from xscl.registry.registry import Registry

@@ -17,7 +17,7 @@ from xscl.bench.engines import Run, queries_of_groups
 from xscl.catalog.groups import read_templates, stored_rt
 from xscl.catalog.tables import QUERIES
 from xscl.engine import Engine
-from xscl.templates.relations import R_BIN, R_DOC, R_DOCTS, SUBSCRIBED, rt_table
+from xscl.templates.statements.relations import R_BIN, R_DOC, R_DOCTS, SUBSCRIBED, rt_table
 from xscl.templates.template import Template
 
 if TYPE_CHECKING:

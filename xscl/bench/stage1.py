@@ -32,7 +32,7 @@ from xscl.bench.report import Row
 from xscl.bench.workload import FEED_ITEMS, thesis_queries
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Preparer
-from xscl.xpath.automaton import Automaton, WitnessSpec
+from xscl.xpath.automaton.automaton import Automaton, WitnessSpec
 from xscl.xpath.pattern import Definition
 from xscl.xpath.spec_files import SpecChange, SpecFiles, apply_change
 

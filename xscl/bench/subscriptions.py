@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from xscl.bench.report import Row
 from xscl.templates.columns import Bools, Int64s
-from xscl.templates.lanes import Lane, Requests, advance, lane_of
-from xscl.xpath.column_conditions import Alternative, Dimension, Values
-from xscl.xpath.intervals import Key, Reading
+from xscl.templates.sequences.lanes import Lane, Requests, advance, lane_of
+from xscl.xpath.columns.conditions import Alternative, Dimension, Values
+from xscl.xpath.conditions.intervals import Key, Reading
 from xscl.xpath.row_columns import RowColumns
-from xscl.xpath.span_index import SpanIndex
+from xscl.xpath.spans.index import SpanIndex
 
 __all__ = [
     "DURATION",

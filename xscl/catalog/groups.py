@@ -32,7 +32,7 @@ from xscl.catalog.tables import (
     in_parts,
 )
 from xscl.templates.graph import EdgeKind
-from xscl.templates.relations import SUBSCRIBED, rt_table
+from xscl.templates.statements.relations import SUBSCRIBED, rt_table
 from xscl.templates.template import Template
 
 __all__ = [

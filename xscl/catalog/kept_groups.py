@@ -120,5 +120,6 @@ def _digest(text: str) -> str:
 @lru_cache(maxsize=1)
 def _program() -> str:
     """Return a digest of the code that compiles, so that a changed program never takes what another one compiled."""
-    files = sorted(file for part in _PARTS for file in (Path(__file__).parents[1] / part).glob("*.py"))
-    return digest_text(VERSION, *(f"{file.name}\0{file.read_text(encoding='utf-8')}" for file in files))
+    rooms = Path(__file__).parents[1]
+    files = sorted(file for part in _PARTS for file in (rooms / part).rglob("*.py"))
+    return digest_text(VERSION, *(f"{file.relative_to(rooms)}\0{file.read_text(encoding='utf-8')}" for file in files))

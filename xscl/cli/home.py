@@ -125,7 +125,7 @@ def export(
 
 
 def _export_relations(target: Path, only: Sequence[str], on: SparkOptions, at: HomeOptions) -> None:
-    from xscl.answers.relation_export import chosen_relations, export_relations
+    from xscl.answers.sql.export import chosen_relations, export_relations
     from xscl.engine import Engine
 
     opened = at.open()

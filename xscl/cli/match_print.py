@@ -59,7 +59,7 @@ class MatchPrinting:
 
 def print_matches(found: Iterable[Match], format_: MatchFormat, *, cursors: bool = False) -> int:
     """Print matches one after the other, for a program with the cursors behind them if wanted; returns how many."""
-    from xscl.answers.match_listing import match_json
+    from xscl.answers.matches.listing import match_json
 
     if format_ is MatchFormat.cards:
         return _each(found, _card)
@@ -83,7 +83,7 @@ def _each(found: Iterable[Match], put: Callable[[Match, bool], None]) -> int:
 
 def _card(match: Match, first: bool) -> None:
     """Print the query, time and id in a line, then the members, the values, and what SELECT puts out."""
-    from xscl.answers.cards import member_lines, value_lines
+    from xscl.answers.matches.cards import member_lines, value_lines
     from xscl.base.types import format_time
 
     if not first:
@@ -115,7 +115,7 @@ def _document(match: Match, first: bool) -> None:
 
 
 def _short(match: Match) -> dict[str, object]:
-    from xscl.answers.cards import value_lines
+    from xscl.answers.matches.cards import value_lines
     from xscl.base.types import format_time
 
     return {

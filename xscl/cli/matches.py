@@ -21,7 +21,7 @@ from xscl.cli.options import JsonOption, Printing, ServedOptions, held_by_databa
 from xscl.cli.printing import Format, print_rows
 
 if TYPE_CHECKING:
-    from xscl.answers.match_listing import Listing
+    from xscl.answers.matches.listing import Listing
 
 __all__ = ["match_app"]
 
@@ -46,7 +46,7 @@ class TimeOptions:
 
     def listing(self, query: str | None, after: str | None = None, limit: int | None = None) -> Listing:
         """Make the record of a listing."""
-        from xscl.answers.match_listing import Listing
+        from xscl.answers.matches.listing import Listing
 
         now = time_given(self.now, "--now")
         since, until = time_given(self.since, "--since", now=now), time_given(self.until, "--until", now=now)
@@ -104,7 +104,7 @@ def match_list(
     xscl match list trending --current
     xscl match list --cursor place.txt --format ndjson
     """
-    from xscl.answers.match_listing import ALL_MATCHES, list_matches, with_other_documents
+    from xscl.answers.matches.listing import ALL_MATCHES, list_matches, with_other_documents
     from xscl.cli.next_steps import no_matches
     from xscl.cli.remote import RemoteMatches
 
@@ -168,7 +168,7 @@ def match_count(
     Example: xscl match count same_story --window NOW-7d..NOW
     xscl match count rises --by symbol --agg 'max(price)'
     """
-    from xscl.answers.match_counts import count_matches
+    from xscl.answers.matches.counts import count_matches
     from xscl.cli.remote import remote_counts
 
     listing, client = times.listing(query), at.client()
@@ -193,8 +193,8 @@ def match_show(match: str, json: JsonOption = False, *, at: ServedOptions) -> No
 
     Example: xscl match show 9f2c
     """
-    from xscl.answers.cards import member_lines
-    from xscl.answers.match_listing import find_match, match_json
+    from xscl.answers.matches.cards import member_lines
+    from xscl.answers.matches.listing import find_match, match_json
     from xscl.base.types import format_time
     from xscl.cli.remote import remote_match
 

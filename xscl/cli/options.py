@@ -343,7 +343,7 @@ def read_text(file: str) -> str:
 
 def time_given(text: str | None, option: str, *, now: int | None = None) -> int | None:
     """Microseconds since 1970 of an option: ISO 8601, seconds, or ``NOW-7d`` as of ``now`` (else the clock)."""
-    from xscl.answers.match_window import parse_moment
+    from xscl.answers.matches.window import parse_moment
     from xscl.base.types import now_micros
 
     if text is None:

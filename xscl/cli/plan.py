@@ -9,7 +9,7 @@ import typer
 from xscl.base.terminal import give
 from xscl.cli.options import JsonOption, ServedOptions
 from xscl.cli.printing import Format, print_rows
-from xscl.templates.picture import GraphFormat
+from xscl.templates.statements.picture import GraphFormat
 
 __all__ = ["plan"]
 
@@ -34,7 +34,7 @@ def plan(
     Example: xscl plan --like 'ramp*'
     xscl plan --rules none
     """
-    from xscl.answers.query_plan import query_plan
+    from xscl.answers.explaining.plan import query_plan
     from xscl.cli.remote_answers import remote_plan
 
     language = None if json else graph or GraphFormat.text

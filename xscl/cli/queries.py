@@ -76,7 +76,7 @@ def query_add(
     Example: xscl query add same 'S//book->b[./author->a] FOLLOWED BY {a=c, 7 days} S//blog->g[./author->c]'
     """
     from xscl.cli.remote import add_query
-    from xscl.language.statements import in_cel
+    from xscl.language.syntax.statements import in_cel
     from xscl.registry.channel_names import ChannelNames
     from xscl.registry.registry import Registry
 
@@ -120,7 +120,7 @@ def query_run(
 
     Example: xscl query run 'S//book->b[./author->a] JOIN {a=c, 7 days} S//blog->g[./author->c]' --limit 10
     """
-    from xscl.answers.ask_once import query_once
+    from xscl.answers.once.once import query_once
     from xscl.spark.session import start_session
 
     printed = printing.chosen()
@@ -158,7 +158,7 @@ def query_load(
     """
     from xscl.catalog.kept_groups import KeptGroups
     from xscl.cli.remote import load_queries
-    from xscl.language.statements import in_cel
+    from xscl.language.syntax.statements import in_cel
     from xscl.registry.channel_names import ChannelNames
     from xscl.registry.registry import Registry
 
@@ -268,7 +268,7 @@ def query_show(
 
     Example: xscl query show same
     """
-    from xscl.answers.explain import explain
+    from xscl.answers.explaining.explain import explain
     from xscl.registry.canonical_text import canonical_text
 
     if (client := at.client()) is not None:
@@ -293,8 +293,8 @@ def query_explain(name: str, json: JsonOption = False, *, at: ServedOptions) -> 
 
     Example: xscl query explain same
     """
-    from xscl.answers.explain import explain
-    from xscl.answers.explain_text import explanation_text
+    from xscl.answers.explaining.explain import explain
+    from xscl.answers.explaining.text import explanation_text
 
     if (client := at.client()) is not None:
         from xscl.cli.remote import explain_query

@@ -28,7 +28,7 @@ from xscl.cli.options import one_line, say
 from xscl.cli.printing import Format, print_rows
 
 if TYPE_CHECKING:
-    from xscl.answers.match_listing import Listing
+    from xscl.answers.matches.listing import Listing
     from xscl.registry.channels import ChannelOptions
 
 __all__ = [

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from xscl.answers.item_listing import ItemFilter
     from xscl.answers.try_query import DryRun
     from xscl.base.types import Match
-    from xscl.templates.picture import GraphFormat
-    from xscl.templates.sql_dialects import Dialect
+    from xscl.templates.statements.dialects import Dialect
+    from xscl.templates.statements.picture import GraphFormat
 
 __all__ = [
     "declare_remote_lateness",

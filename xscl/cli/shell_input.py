@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from xscl.answers.sql_scripts import statements
-from xscl.language.parser import StatementParser
-from xscl.language.tokens import statement_tokens
+from xscl.answers.sql.scripts import statements
+from xscl.language.syntax.parser import StatementParser
+from xscl.language.syntax.tokens import statement_tokens
 
 __all__ = ["Input", "first_statement", "is_sql"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xscl.answers.relation_comments import relation_comment
+from xscl.answers.sql.comments import relation_comment
 from xscl.base.errors import CatalogError, EngineError, QueryError, SourceError, XsclError
 from xscl.base.terminal import show
 from xscl.cli.options import ServedOptions, complain, report_outcomes, say

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xscl.answers.channel_views import ChannelNames
-from xscl.answers.relation_comments import CHANNEL
-from xscl.answers.relation_steps import RELATION_NAMES, relation_steps
-from xscl.answers.sql_guard import judge
-from xscl.answers.sql_relations import home_relations
-from xscl.answers.sql_steps import Needs
+from xscl.answers.sql.channel_views import ChannelNames
+from xscl.answers.sql.comments import CHANNEL
+from xscl.answers.sql.guard import judge
+from xscl.answers.sql.relation_steps import RELATION_NAMES, relation_steps
+from xscl.answers.sql.relations import home_relations
+from xscl.answers.sql.steps import Needs
 from xscl.registry.query_list import QueryFilter, list_queries
 
 if TYPE_CHECKING:

@@ -54,7 +54,7 @@ def sql(
     if (statement is None) == (file is None):
         raise typer.BadParameter("give one statement, '-', or a file by -f")
     if show_steps:
-        from xscl.answers.sql_relations import steps_text
+        from xscl.answers.sql.relations import steps_text
 
         if statement is None or statement == "-":
             raise typer.BadParameter("--show-steps goes with one statement")
@@ -75,7 +75,7 @@ def _run_script(answering: Answering, script: str, file: str, limit: int, printe
     Raises:
         EngineError: a statement is refused; the message has its file and line.
     """
-    from xscl.answers.sql_scripts import statements
+    from xscl.answers.sql.scripts import statements
 
     for number, each in enumerate(statements(script)):
         try:
@@ -132,7 +132,7 @@ class Answering:
             return None
 
     def _of_home(self, statement: str, limit: int) -> Answer:
-        from xscl.answers.sql_views import sql_errors
+        from xscl.answers.sql.views import sql_errors
 
         if self.engine is None:
             self.engine = self.make()

@@ -12,8 +12,8 @@ from xscl.catalog.groups import read_template
 from xscl.cli.commands import command
 from xscl.cli.options import JsonOption, Printing, ServedOptions, say
 from xscl.cli.printing import Format, print_rows
-from xscl.templates.picture import GraphFormat
-from xscl.templates.sql_dialects import Dialect
+from xscl.templates.statements.dialects import Dialect
+from xscl.templates.statements.picture import GraphFormat
 
 __all__ = ["template_app"]
 
@@ -48,8 +48,8 @@ def template_show(
 
     Example: xscl template show T1 --graph mermaid
     """
-    from xscl.answers.template_text import template_facts, template_text
-    from xscl.templates.picture import join_graph
+    from xscl.answers.explaining.templates import template_facts, template_text
+    from xscl.templates.statements.picture import join_graph
 
     if (client := at.client(only_home=True)) is not None:
         from xscl.cli.remote_answers import remote_graph, remote_template
@@ -85,7 +85,7 @@ def template_sql(
     Example: xscl template sql T1
     xscl template sql T1 --query same_story --dialect duckdb
     """
-    from xscl.answers.template_text import template_sql_text
+    from xscl.answers.explaining.templates import template_sql_text
 
     if (client := at.client(only_home=True)) is not None:
         from xscl.cli.remote_answers import remote_template_sql
@@ -101,7 +101,7 @@ def template_datalog(template: str, at: ServedOptions) -> None:
 
     Example: xscl template datalog T1
     """
-    from xscl.templates.picture import datalog
+    from xscl.templates.statements.picture import datalog
 
     if (client := at.client(only_home=True)) is not None:
         from xscl.cli.remote_answers import remote_datalog

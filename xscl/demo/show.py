@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xscl.answers.cards import member_lines
+from xscl.answers.matches.cards import member_lines
 from xscl.base import terminal
 from xscl.base.errors import EngineError
 from xscl.base.settings import Settings

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from xscl.answers.match_counts import count_matches
-from xscl.answers.match_listing import ALL_MATCHES, Listing, MatchListing, list_matches
-from xscl.answers.match_reader import named_queries
+from xscl.answers.matches.counts import count_matches
+from xscl.answers.matches.listing import ALL_MATCHES, Listing, MatchListing, list_matches
+from xscl.answers.matches.reader import named_queries
 from xscl.base.types import MatchCounts, time_bound, with_fields
 from xscl.engine.opened import OpenedHome
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from xscl.answers.ask_once import Answer
+    from xscl.answers.once.once import Answer
 
 __all__ = ["Answering"]
 
@@ -120,7 +120,7 @@ class Answering(OpenedHome):
             QueryError: the text is no sound query.
             CatalogError: it is no name.
         """
-        from xscl.answers.ask_once import query_once
+        from xscl.answers.once.once import query_once
 
         return query_once(
             self.home, self._driver.settings, lambda: self.spark, text, since=time_bound("since", since), name=name
@@ -150,7 +150,7 @@ class Answering(OpenedHome):
         begin, end = time_bound("since", since), time_bound("until", until)
         if query is not None:
             named_queries(self.home, query)
-        from xscl.answers.sql_views import matches_frame
+        from xscl.answers.sql.views import matches_frame
 
         return matches_frame(self.home, self.spark, query, begin, end)
 
@@ -175,7 +175,7 @@ class Answering(OpenedHome):
             EngineError: ``XSCL_BAD_OPTION``: a bound is no time.
         """
         begin, end = time_bound("since", since), time_bound("until", until)
-        from xscl.answers.sql_views import channel_frame
+        from xscl.answers.sql.views import channel_frame
 
         return channel_frame(self.home, self.spark, name, begin, end)
 
@@ -193,6 +193,6 @@ class Answering(OpenedHome):
                 ``XSCL_BAD_OPTION``: a frame is no table, or has the name of a relation of the home.
         """
         caller = self.spark if self._is_given else None
-        from xscl.answers.sql_views import sql_session
+        from xscl.answers.sql.views import sql_session
 
         return sql_session(self.home, self.spark, statement, frames=frames, caller=caller)

@@ -6,13 +6,13 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from xscl.answers.data_sources import register_sources
-from xscl.answers.query_plan import chosen_rules
+from xscl.answers.explaining.plan import chosen_rules
+from xscl.answers.spark_sources.sessions import register_sources
 from xscl.base.errors import EngineError
 from xscl.base.locks import RunLock
 from xscl.base.notebook import facts_html
 from xscl.base.settings import DEFAULT_SETTINGS, Settings
-from xscl.batches.driver import Driver
+from xscl.batches.memory.driver import Driver
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.kept_groups import KeptGroups
 from xscl.planning.planner import Planner

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from xscl.answers.query_plan import QueryPlan, query_plan
+from xscl.answers.explaining.plan import QueryPlan, query_plan
 from xscl.base.types import QueryName, QueryOutcome, with_fields
 from xscl.catalog.quotas import Quotas, read_quotas, set_quotas
 from xscl.catalog.records import QueryInfo

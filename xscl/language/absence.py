@@ -14,7 +14,7 @@ from typing import Literal, NoReturn
 from xscl.base.durations import format_duration
 from xscl.base.errors import QueryError, Span, UnsupportedFeatureError
 from xscl.base.types import FIRST_TIME, LAST_TIME
-from xscl.language import ast
+from xscl.language.syntax import ast
 from xscl.language.terms import bound, path_of
 
 __all__ = [

@@ -14,13 +14,13 @@ from typing import NamedTuple, NoReturn
 from xscl.base.errors import QueryError, Span, UnsupportedFeatureError
 from xscl.base.own_functions import is_own, shown_name
 from xscl.base.types import FIRST_TIME, LAST_TIME
-from xscl.language import ast, constructor
 from xscl.language.declared import atom_function
 from xscl.language.facts import ChannelFacts
-from xscl.language.format import format_operand
 from xscl.language.normalize import normalize
-from xscl.language.parser import parse_query
 from xscl.language.selection import Element, prepare_select
+from xscl.language.syntax import ast, constructor
+from xscl.language.syntax.format import format_operand
+from xscl.language.syntax.parser import parse_query
 from xscl.language.terms import Comparison, Term, TermKind, item_name, path_of
 
 __all__ = [

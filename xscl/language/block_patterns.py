@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from xscl.language.column_types import BlockColumns, final_steps
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import NormalQuery
-from xscl.xpath.condition import Memo, holds, select
+from xscl.xpath.conditions.condition import Memo, holds, select
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode
 from xscl.xpath.pattern import Condition, Step
 

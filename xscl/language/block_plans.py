@@ -9,7 +9,7 @@ from xscl.base.errors import UnsupportedFeatureError
 from xscl.language.guards import Lifted
 from xscl.templates.guards import Guard
 from xscl.templates.reduce import Minor
-from xscl.xpath.automaton import WitnessSpec
+from xscl.xpath.automaton.automaton import WitnessSpec
 from xscl.xpath.pattern import Definition, Step
 
 __all__ = ["BlockPlan", "check_size", "edges_around", "guards_and_facts", "path_to", "with_ancestors"]

@@ -9,19 +9,19 @@ from operator import is_
 
 from xscl.base.errors import UnsupportedFeatureError
 from xscl.base.replacing import replaced
-from xscl.language import ast
 from xscl.language.absence import AbsenceParts, absence_parts, require_memory
 from xscl.language.aggregates import definition_of, whole_part_of
 from xscl.language.compile_joins import compile_normal
 from xscl.language.compiled import CompiledAbsence, CompiledPart, CompiledQuery, FilledQuery
 from xscl.language.facts import ANSWERS, ChannelFacts
-from xscl.language.format import format_level, format_query
 from xscl.language.normalize import normalize
+from xscl.language.outlines.steps import said_of
 from xscl.language.row_windows import refuse_rows
 from xscl.language.selection import prepare_select
-from xscl.language.step_outlines import said_of
-from xscl.language.step_parts import members_of, parts_of, selects_values
-from xscl.language.steps import steps_of
+from xscl.language.steps.parts import members_of, parts_of, selects_values
+from xscl.language.steps.steps import steps_of
+from xscl.language.syntax import ast
+from xscl.language.syntax.format import format_level, format_query
 from xscl.language.windows import MAX_CASES
 from xscl.templates.guards import MOST_ALTERNATIVES
 

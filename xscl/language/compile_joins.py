@@ -26,9 +26,9 @@ from xscl.templates.guards import MOST_ALTERNATIVES
 from xscl.templates.links import anchor, linked_blocks
 from xscl.templates.reduce import reduce_tree
 from xscl.templates.template import Group, Instance, OutputNode, Template, template_of
-from xscl.xpath.automaton import WitnessSpec
+from xscl.xpath.automaton.automaton import WitnessSpec
+from xscl.xpath.automaton.states import spec_digests
 from xscl.xpath.pattern import Definition
-from xscl.xpath.states import spec_digests
 
 __all__ = ["compile_normal", "lifted_like"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from xscl.language import ast
 from xscl.language.absence import End
 from xscl.language.block_plans import BlockPlan
 from xscl.language.normalize import NormalQuery
+from xscl.language.syntax import ast
 from xscl.templates.guards import Guard
 from xscl.templates.template import Group, Template
-from xscl.xpath.automaton import WitnessSpec
+from xscl.xpath.automaton.automaton import WitnessSpec
 from xscl.xpath.pattern import Definition
 
 __all__ = ["CompiledAbsence", "CompiledPart", "CompiledQuery", "Filled", "FilledQuery"]

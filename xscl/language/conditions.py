@@ -11,9 +11,9 @@ from xscl.base.namespaces import DEFAULT_NAMESPACES
 from xscl.base.own_functions import returns_numbers
 from xscl.base.values import number_text
 from xscl.base.words import is_word, split_words
-from xscl.language import ast
 from xscl.language.declared import own_function, prefixes
-from xscl.language.path_parser import PREDICATE_FUNCTIONS
+from xscl.language.syntax import ast
+from xscl.language.syntax.path_parser import PREDICATE_FUNCTIONS
 from xscl.xpath.pattern import (
     AllOf,
     AnyOf,

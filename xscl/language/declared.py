@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from xscl.base.errors import QueryError, Span
 from xscl.base.own_functions import shown_name
-from xscl.language import ast
-from xscl.language.atom_parser import ATOM_FUNCTIONS
-from xscl.language.tokens import Token
+from xscl.language.syntax import ast
+from xscl.language.syntax.atom_parser import ATOM_FUNCTIONS
+from xscl.language.syntax.tokens import Token
 
 __all__ = ["atom_function", "declared_json", "own_function", "own_functions", "prefixes"]
 

@@ -18,17 +18,17 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from xscl.base.errors import QueryError
-from xscl.language import ast
 from xscl.language.compile import GUARDED, compile_filled, compile_query
 from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import ChannelFacts
-from xscl.language.form_reader import FormKey, FormRead, read_form
-from xscl.language.outlines import Outline, Outlines
-from xscl.language.parser import parse_query
+from xscl.language.outlines.form_reader import FormKey, FormRead, read_form
+from xscl.language.outlines.outlines import Outline, Outlines
 from xscl.language.query_rows import names_json
 from xscl.language.row_windows import rows_of
+from xscl.language.syntax import ast
+from xscl.language.syntax.parser import parse_query
+from xscl.language.syntax.tokens import Token, tokenize
 from xscl.language.text_notes import text_notes
-from xscl.language.tokens import Token, tokenize
 from xscl.language.windows import cases_of, settled_cases
 
 __all__ = ["Prepared", "Preparer"]

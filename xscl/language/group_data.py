@@ -23,7 +23,7 @@ from xscl.templates.graph import ValueJoin
 from xscl.templates.guards import Guard, Literal
 from xscl.templates.template import Group, Instance, OutputNode
 from xscl.xpath import pattern
-from xscl.xpath.automaton import WitnessSpec
+from xscl.xpath.automaton.automaton import WitnessSpec
 from xscl.xpath.pattern import Definition
 
 __all__ = ["GroupForm", "GroupReader", "groups_text"]

@@ -14,7 +14,7 @@ from xscl.base.own_functions import is_own
 from xscl.base.values import to_number
 from xscl.language.column_types import BlockColumns
 from xscl.templates.guards import LENGTH, MOST_ALTERNATIVES, Guard, Literal, facts_variable
-from xscl.xpath.automaton import WitnessSpec
+from xscl.xpath.automaton.automaton import WitnessSpec
 from xscl.xpath.pattern import (
     AllOf,
     AnyOf,

@@ -20,10 +20,10 @@ from typing import NoReturn
 from xscl.base.errors import QueryError, Span
 from xscl.base.own_functions import own_parts, shown_name
 from xscl.base.values import apply_functions, number_text
-from xscl.language import ast
 from xscl.language.conditions import Brackets, comparison
 from xscl.language.declared import atom_function
 from xscl.language.row_windows import rows_of
+from xscl.language.syntax import ast
 from xscl.language.windows import PlacedJoin, bound_block, cases_of, placed_joins
 from xscl.templates.bounds import Case, pair_index
 from xscl.xpath.pattern import Compared, Condition, Constant, Here, NodeTest, Step

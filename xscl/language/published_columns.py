@@ -7,10 +7,10 @@ from typing import NoReturn
 
 from xscl.base.errors import QueryError, Span
 from xscl.ingest.rows import is_column
-from xscl.language import ast
 from xscl.language.column_types import BlockColumns
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import NormalQuery, normalize
+from xscl.language.syntax import ast
 from xscl.language.terms import item_name
 
 __all__ = ["column_name", "published_columns"]

@@ -6,7 +6,7 @@ import json
 
 from xscl.language.compiled import CompiledQuery
 from xscl.templates.guards import Guard
-from xscl.templates.relations import var_name
+from xscl.templates.statements.relations import var_name
 
 __all__ = ["guards_of", "names_json", "variables_of"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from xscl.base.errors import UnsupportedFeatureError
-from xscl.language import ast
+from xscl.language.syntax import ast
 from xscl.language.windows import bound_block, placed_joins
 
 __all__ = ["refuse_rows", "refuse_stream_rows", "row_windows", "rows_of"]

@@ -15,9 +15,9 @@ from lxml import etree
 from xscl.base.errors import QueryError, Span
 from xscl.base.namespaces import DEFAULT_NAMESPACES
 from xscl.base.safe_xml import serialize
-from xscl.language import ast
 from xscl.language.conditions import Brackets
-from xscl.xpath.condition import select
+from xscl.language.syntax import ast
+from xscl.xpath.conditions.condition import select
 from xscl.xpath.nodes import AttributeNode, DocumentNode, Node, TextNode, nodes_within, string_value
 from xscl.xpath.pattern import Step
 

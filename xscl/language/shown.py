@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from xscl.language import ast
 from xscl.language.facts import ANSWERS
-from xscl.language.step_parts import selects_values
+from xscl.language.steps.parts import selects_values
+from xscl.language.syntax import ast
 from xscl.language.terms import item_name
 
 __all__ = ["shown"]

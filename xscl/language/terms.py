@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-from xscl.language import ast
+from xscl.language.syntax import ast
 
 __all__ = ["Comparison", "Term", "TermKind", "bound", "item_name", "path_of"]
 
@@ -37,7 +37,7 @@ class Term:
     first: Term | None = None
     """Value at the first iteration: of ``last``, and of an accumulator in the braces of its own FOLD."""
     slot: int | None = None
-    """Place of its factor among the numbers that were taken out of steps (``step_shapes``); its constant is behind it.
+    """Place of its factor among the numbers that were taken out of steps (``steps.shapes``); its constant is behind it.
     """
 
 

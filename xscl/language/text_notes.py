@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from xscl.base.values import number_text
-from xscl.language import ast
+from xscl.language.syntax import ast
 from xscl.language.windows import placed_joins
 from xscl.templates.bounds import Case, pair_index
 

@@ -14,8 +14,8 @@ from xscl.base.values import column_text, normalize_space, number_text, time_key
 from xscl.language.column_types import as_number, as_time, is_wildcard, names_column
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import NormalBlock, NormalJoin, NormalQuery
-from xscl.xpath.column_conditions import TooManyAlternatives, alternatives, satisfies
-from xscl.xpath.formulas import NEVER, All, Any_, Formula, Not, Single, There
+from xscl.xpath.columns.conditions import TooManyAlternatives, alternatives, satisfies
+from xscl.xpath.columns.formulas import NEVER, All, Any_, Formula, Not, Single, There
 from xscl.xpath.pattern import (
     AllOf,
     AnyOf,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from xscl.language import ast
 from xscl.language.facts import is_sub_query
-from xscl.language.parser import parse_query
+from xscl.language.syntax import ast
+from xscl.language.syntax.parser import parse_query
 
 __all__ = ["paths_of", "pattern_of", "selected_paths", "stream_of"]
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from xscl.base.durations import format_duration
 from xscl.base.errors import QueryError, Span, UnboundVariableError, UnsatisfiableWindowError, UnsupportedFeatureError
-from xscl.language import ast
+from xscl.language.syntax import ast
 from xscl.templates.bounds import (
     UNBOUNDED,
     UNLESS_EXCHANGED,

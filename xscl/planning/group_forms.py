@@ -13,7 +13,7 @@ from xscl.language.compile import GUARDED, compile_query
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Preparer
 from xscl.language.group_data import GroupForm
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 from xscl.planning.subscribers import GroupText
 
 __all__ = ["GroupForms"]

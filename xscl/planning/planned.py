@@ -15,10 +15,10 @@ from xscl.templates.columns import Int64s
 from xscl.templates.program import Program
 from xscl.templates.program_guards import guard_set
 from xscl.templates.template import Group
-from xscl.xpath.automaton import Automaton
+from xscl.xpath.automaton.automaton import Automaton
+from xscl.xpath.automaton.states import SpecKey, WitnessSpec
 from xscl.xpath.relational import RowShape
 from xscl.xpath.row_witness import RowMatcher
-from xscl.xpath.states import SpecKey, WitnessSpec
 
 __all__ = ["Facts", "Plan", "PlannedGroup", "PlannedSpec", "SpecBundle", "Value", "Way", "row_shapes"]
 

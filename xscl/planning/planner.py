@@ -31,9 +31,9 @@ from xscl.templates.plans import GroupChange, LiveGroup
 from xscl.templates.program import Program
 from xscl.templates.retention import ReachBuilder
 from xscl.templates.template import Group
+from xscl.xpath.automaton.states import SpecKey, WitnessSpec, own_digests, spec_digests, spec_key
 from xscl.xpath.relational import ChannelSplit, RowShape
 from xscl.xpath.row_witness import RowMatcher
-from xscl.xpath.states import SpecKey, WitnessSpec, own_digests, spec_digests, spec_key
 
 __all__ = ["Planner"]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 
 from xscl.catalog.records import QueryInfo
-from xscl.language import ast
-from xscl.language.format import format_statement
-from xscl.language.parser import parse_query
+from xscl.language.syntax import ast
+from xscl.language.syntax.format import format_statement
+from xscl.language.syntax.parser import parse_query
 
 __all__ = ["canonical_text"]
 

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from xscl.catalog.channels import read_channels
 from xscl.catalog.tables import NEVER, QUERIES
 from xscl.language.facts import ChannelFacts
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 from xscl.language.terms import item_name
 
 __all__ = ["stream_schemas"]

@@ -16,7 +16,7 @@ from xscl.catalog.events import files_between
 from xscl.catalog.intake_order import next_place
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import EVENT_IDS
-from xscl.xpath.condition import name_parts
+from xscl.xpath.conditions.condition import name_parts
 from xscl.xpath.nodes import DocumentNode
 
 __all__ = ["ChannelNames", "DocumentNames", "add_names", "known_names", "row_names"]

@@ -12,10 +12,10 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
 from xscl.catalog.tables import NEVER, QUERIES
-from xscl.language import ast
 from xscl.language.compiled import CompiledQuery
-from xscl.language.parser import parse_query
 from xscl.language.row_windows import row_windows
+from xscl.language.syntax import ast
+from xscl.language.syntax.parser import parse_query
 from xscl.language.terms import bound
 from xscl.registry.query_list import reads
 

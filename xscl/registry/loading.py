@@ -40,18 +40,18 @@ from xscl.catalog.tables import (
     VARIABLES,
     in_parts,
 )
-from xscl.language import ast
 from xscl.language.absence import cut_offset
 from xscl.language.compile import at_level
 from xscl.language.compiled import CompiledQuery
-from xscl.language.format import format_level
 from xscl.language.forms import Prepared
-from xscl.language.parser import parse_level
 from xscl.language.query_rows import guards_of, variables_of
+from xscl.language.syntax import ast
+from xscl.language.syntax.format import format_level
+from xscl.language.syntax.parser import parse_level
 from xscl.registry.allowances import Allowances
 from xscl.registry.memory import Known
 from xscl.registry.unshared import set_apart
-from xscl.templates.relations import rt_rows
+from xscl.templates.statements.relations import rt_rows
 from xscl.templates.template import Template
 
 __all__ = ["Loading", "level_of", "levelled", "query_digest"]

@@ -14,7 +14,7 @@ from xscl.language.compiled import CompiledQuery
 from xscl.language.declared import prefixes as prefixes_of
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import normalize
-from xscl.language.statements import RawStatement
+from xscl.language.syntax.statements import RawStatement
 from xscl.language.unsatisfiable import impossible
 from xscl.registry.channel_names import DocumentNames
 from xscl.xpath.pattern import (

@@ -11,12 +11,12 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError, Span
 from xscl.catalog.channels import put_channel
-from xscl.language import ast
 from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import is_sub_query
 from xscl.language.forms import Prepared, Preparer
 from xscl.language.published_columns import published_columns
-from xscl.language.statements import RawStatement
+from xscl.language.syntax import ast
+from xscl.language.syntax.statements import RawStatement
 from xscl.registry.counted import refuse_counting
 from xscl.registry.loading import Loading
 from xscl.registry.memory import Memory

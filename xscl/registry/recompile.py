@@ -15,7 +15,7 @@ from xscl.language.compile import compile_query
 from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Prepared, Preparer
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 from xscl.registry.loading import Loading, levelled
 from xscl.registry.memory import Memory
 from xscl.registry.query_list import reads

@@ -18,14 +18,14 @@ from xscl.catalog.event_counts import channel_counts
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.queries import drop_query, read_query, release_query
 from xscl.catalog.suggestions import no_query
-from xscl.language import ast
 from xscl.language.compile import at_level
 from xscl.language.compiled import CompiledQuery
 from xscl.language.declared import declared_json
 from xscl.language.facts import is_sub_query
-from xscl.language.format import format_query
 from xscl.language.forms import Prepared, Preparer
-from xscl.language.statements import RawStatement, one_query, require_characters
+from xscl.language.syntax import ast
+from xscl.language.syntax.format import format_query
+from xscl.language.syntax.statements import RawStatement, one_query, require_characters
 from xscl.registry.channel_names import ChannelNames
 from xscl.registry.counted import refuse_counted
 from xscl.registry.loading import Loading, levelled
@@ -173,7 +173,7 @@ class Registrations:
         if not statement.is_cel:
             return statement
         # Most commands meet no text in CEL, and its trees are many classes.
-        from xscl.language.cel import query_of_cel
+        from xscl.language.cel.cel import query_of_cel
         from xscl.registry.cel_schemas import stream_schemas
 
         self.loading.flush()  # queries of the same script may publish what this one reads

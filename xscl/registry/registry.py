@@ -26,7 +26,7 @@ from xscl.catalog.tables import NEVER
 from xscl.language.compiled import CompiledQuery
 from xscl.language.declared import declared_json
 from xscl.language.group_data import GroupForm
-from xscl.language.statements import RawStatement, one_query, raw_statements
+from xscl.language.syntax.statements import RawStatement, one_query, raw_statements
 from xscl.registry.channel_names import ChannelNames
 from xscl.registry.loading import query_digest
 from xscl.registry.memory import Memory

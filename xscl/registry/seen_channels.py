@@ -14,11 +14,11 @@ from xscl.catalog.home_channels import HOME_CHANNELS, home_channel
 from xscl.catalog.records import RAW, ChannelInfo
 from xscl.catalog.retained_from import held_times
 from xscl.catalog.suggestions import channel_names, how_created, no_channel
-from xscl.language import ast
 from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Prepared
-from xscl.language.statements import RawStatement
+from xscl.language.syntax import ast
+from xscl.language.syntax.statements import RawStatement
 from xscl.registry.channel_names import ChannelNames, DocumentNames, known_names
 from xscl.registry.notes import channel_note, gone_notes, settling_note
 from xscl.registry.publish_graph import is_published

@@ -22,11 +22,11 @@ from xscl.catalog.queries import drop_query, read_query
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_query
 from xscl.catalog.tables import CHANNELS, GROUPS, HEARTBEATS, INTAKE_FILES, IS_LISTED, NEVER, QUERIES
-from xscl.language import ast
 from xscl.language.facts import SUB_QUERIES, is_sub_query
-from xscl.language.format import format_query
-from xscl.language.statements import RawStatement, ScriptItem
-from xscl.language.tokens import Token, tokenize
+from xscl.language.syntax import ast
+from xscl.language.syntax.format import format_query
+from xscl.language.syntax.statements import RawStatement, ScriptItem
+from xscl.language.syntax.tokens import Token, tokenize
 from xscl.registry.query_list import reads
 
 __all__ = ["Folded", "SubQueries", "end_query", "end_unread", "refuse_reserved"]

@@ -9,26 +9,24 @@ from fastapi import Depends, FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from xscl import __version__
-from xscl.service import (
-    console,
-    deliveries_api,
-    events_api,
-    feeds_api,
-    health_api,
-    home_api,
-    items_api,
-    listing_api,
-    matches_api,
-    once_api,
-    queries_api,
-    sql_api,
-    subscriptions_api,
-)
 from xscl.service.access import OPEN_PATHS, Gate
-from xscl.service.calls import Problem
+from xscl.service.api import deliveries as deliveries_api
+from xscl.service.api import events as events_api
+from xscl.service.api import feeds as feeds_api
+from xscl.service.api import health as health_api
+from xscl.service.api import home as home_api
+from xscl.service.api import items as items_api
+from xscl.service.api import listing as listing_api
+from xscl.service.api import matches as matches_api
+from xscl.service.api import once as once_api
+from xscl.service.api import queries as queries_api
+from xscl.service.api import sql as sql_api
+from xscl.service.api import subscriptions as subscriptions_api
+from xscl.service.api.calls import Problem
+from xscl.service.api.request_checks import check_request
+from xscl.service.console import console
 from xscl.service.head_answers import HeadAnswers
 from xscl.service.problems import add_handlers
-from xscl.service.request_checks import check_request
 from xscl.service.runtime import Service
 
 __all__ = ["make_app"]

@@ -6,9 +6,9 @@ import threading
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
-from xscl.answers.match_cursors import parse_cursor
-from xscl.answers.match_feeds import FeedEntry, feed_entry
-from xscl.answers.match_listing import newest_matches
+from xscl.answers.matches.cursors import parse_cursor
+from xscl.answers.matches.feeds import FeedEntry, feed_entry
+from xscl.answers.matches.listing import newest_matches
 from xscl.catalog.batches import commit_time, newest_batch
 from xscl.store.home import Home
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from xscl.answers.match_listing import match_json
+from xscl.answers.matches.listing import match_json
 from xscl.base.types import Match, MatchSource
 
 __all__ = ["match_lines"]

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from xscl.answers.ask_once import query_once
+from xscl.answers.once.once import query_once
 from xscl.base.errors import XsclError
 from xscl.base.own_functions import load_named
 from xscl.base.settings import Settings

@@ -8,7 +8,7 @@ import time
 import traceback
 from collections import Counter, deque
 
-from xscl.answers.match_cursors import Cursor
+from xscl.answers.matches.cursors import Cursor
 from xscl.base.errors import XsclError
 from xscl.base.terminal import tell
 from xscl.batches.report import BatchReport
@@ -23,8 +23,8 @@ from xscl.language.compiled import CompiledQuery
 from xscl.registry.channel_names import ChannelNames
 from xscl.registry.registry import Registry
 from xscl.service.arrivals import Arrivals
-from xscl.service.deliverer import Deliverer
-from xscl.service.delivery_sending import DeliverySettings
+from xscl.service.delivering.deliverer import Deliverer
+from xscl.service.delivering.sending import DeliverySettings
 from xscl.service.feed_pages import FeedPages
 from xscl.service.live_pages import LivePages
 from xscl.service.metrics import Metrics

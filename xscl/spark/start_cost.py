@@ -1,6 +1,6 @@
 """The processor time that Spark costs before its tasks begin, as measured when a session was started last.
 
-This cost decides whether work that this process could do itself goes to tasks (``batches.driver``).  Processor
+This cost decides whether work that this process could do itself goes to tasks (``batches.memory.driver``).  Processor
 time is the same on a busy machine and on an idle one; the time on the wall is not.
 """
 

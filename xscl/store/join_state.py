@@ -40,11 +40,11 @@ from xscl.store.state_files import Kind, StateFile, facts_of_file, open_links, t
 from xscl.store.watermarks import Watermarks, commit_watermarks
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.columns import Int64s
-from xscl.templates.link_runs import LinkRun
+from xscl.templates.many_blocks.runs import LinkRun
 from xscl.templates.retention import Floors, floors
-from xscl.templates.run_files import open_run
-from xscl.templates.run_rows import documents_rows, merged_run, rows_of_run, with_more_rows
-from xscl.templates.runs import Run
+from xscl.templates.runs.files import open_run
+from xscl.templates.runs.rows import documents_rows, merged_run, rows_of_run, with_more_rows
+from xscl.templates.runs.run import Run
 
 __all__ = [
     "HeldState",

@@ -13,13 +13,13 @@ from pathlib import Path
 from xscl.base.local_copies import near_file
 from xscl.store.state_files import StateFile, open_links
 from xscl.templates.columns import Bools
-from xscl.templates.link_runs import LinkRun, merged_links
-from xscl.templates.link_runs import counted as links_counted
-from xscl.templates.link_runs import kept as links_kept
+from xscl.templates.many_blocks.runs import LinkRun, merged_links
+from xscl.templates.many_blocks.runs import counted as links_counted
+from xscl.templates.many_blocks.runs import kept as links_kept
 from xscl.templates.retention import Floors
-from xscl.templates.run_files import open_run, run_facts
-from xscl.templates.run_rows import merged_run, row_variables
-from xscl.templates.runs import Run
+from xscl.templates.runs.files import open_run, run_facts
+from xscl.templates.runs.rows import merged_run, row_variables
+from xscl.templates.runs.run import Run
 
 __all__ = ["KeptRows"]
 

@@ -1,4 +1,4 @@
-"""Files of join state: runs of witness rows (``templates.run_files``), and rows of links.
+"""Files of join state: runs of witness rows (``templates.runs.files``), and rows of links.
 
 A file has its digest in its name.  Table ``state_files`` says what a file holds; its footer says most of that too.
 """
@@ -13,9 +13,9 @@ from typing import Literal
 import pyarrow.parquet as pq
 
 from xscl.base.sealed import write_sealed
-from xscl.templates.link_runs import LinkRun
-from xscl.templates.run_files import run_facts, save_run
-from xscl.templates.runs import Run
+from xscl.templates.many_blocks.runs import LinkRun
+from xscl.templates.runs.files import run_facts, save_run
+from xscl.templates.runs.run import Run
 
 __all__ = ["Kind", "StateFile", "facts_of_file", "open_links", "times_of", "write_run"]
 

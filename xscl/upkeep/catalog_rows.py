@@ -36,8 +36,8 @@ from xscl.catalog.tables import (
     VARIABLES,
 )
 from xscl.language.compile import compile_query
-from xscl.language.parser import parse_query
 from xscl.language.query_rows import variables_of
+from xscl.language.syntax.parser import parse_query
 from xscl.store.home import Home
 from xscl.store.parquet import checked_dataset
 from xscl.templates.origins import batch_of

@@ -25,7 +25,7 @@ from xscl.language.compiled import CompiledQuery
 from xscl.language.forms import Preparer
 from xscl.language.query_rows import guards_of, variables_of
 from xscl.registry.loading import level_of, levelled, query_digest
-from xscl.templates.relations import rt_rows
+from xscl.templates.statements.relations import rt_rows
 
 __all__ = ["Difference", "derived_differences"]
 

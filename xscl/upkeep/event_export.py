@@ -37,10 +37,10 @@ from xscl.catalog.records import RAW
 from xscl.catalog.removals import read_removals
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import CHANNELS, FLUSHES, LATE, NEVER, QUERIES, STREAMS
-from xscl.language import ast
 from xscl.language.declared import prefixes
 from xscl.language.facts import is_sub_query
-from xscl.language.format import format_statement
+from xscl.language.syntax import ast
+from xscl.language.syntax.format import format_statement
 from xscl.store.event_lines import EventLines, Line
 from xscl.store.home import Home
 from xscl.store.inventory import named_files

@@ -14,10 +14,10 @@ from sqlalchemy.engine import Connection
 from xscl.base.parquet_bounds import excess
 from xscl.catalog.tables import STATE_FILES
 from xscl.store.state_files import facts_of_file
-from xscl.templates.link_runs import LinkRun
-from xscl.templates.mapped_columns import open_columns
+from xscl.templates.many_blocks.runs import LinkRun
 from xscl.templates.run_checks import wrong_links, wrong_run
-from xscl.templates.run_files import read_run
+from xscl.templates.runs.files import read_run
+from xscl.templates.runs.mapped_columns import open_columns
 
 __all__ = ["UNREADABLE", "state_rows", "wrong_state_file", "wrong_state_rows"]
 

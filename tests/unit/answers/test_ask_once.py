@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import xscl
-from xscl.answers.ask_once import query_once
+from xscl.answers.once.once import query_once
 from xscl.base.errors import CatalogError, QueryError
 from xscl.base.settings import DEFAULT_SETTINGS
 from xscl.base.types import to_micros

@@ -10,10 +10,10 @@ from budget import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xscl.answers.channel_views import ChannelNames
-from xscl.answers.sql_guard import judge
-from xscl.answers.sql_times import asked_times
-from xscl.answers.sql_tokens import Dialect
+from xscl.answers.sql.channel_views import ChannelNames
+from xscl.answers.sql.guard import judge
+from xscl.answers.sql.times import asked_times
+from xscl.answers.sql.tokens import Dialect
 from xscl.base.types import now_micros, to_micros
 from xscl.store.event_spans import EVERYTHING, Events
 

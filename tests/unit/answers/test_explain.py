@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from xscl.answers.explain import explain
-from xscl.answers.explain_text import explanation_text
-from xscl.answers.query_facts import _number
+from xscl.answers.explaining.explain import explain
+from xscl.answers.explaining.facts import _number
+from xscl.answers.explaining.text import explanation_text
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.queries import read_query
 from xscl.registry.canonical_text import canonical_text

@@ -15,9 +15,9 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 import xscl
-from xscl.answers.channel_source import ChannelSource
-from xscl.answers.home_sources import HomeSource
-from xscl.answers.match_source import MatchSource
+from xscl.answers.spark_sources.channels import ChannelSource
+from xscl.answers.spark_sources.common import HomeSource
+from xscl.answers.spark_sources.matches import MatchSource
 from xscl.catalog.tables import INTAKE_FILES, LATE
 from xscl.engine import Engine, connect
 

@@ -10,8 +10,8 @@ import pytest
 from strategies import Dice
 
 from xscl import Engine, Event
-from xscl.answers import match_counts
-from xscl.answers.match_counts import Aggregate, aggregate_of, count_listed
+from xscl.answers.matches import counts as match_counts
+from xscl.answers.matches.counts import Aggregate, aggregate_of, count_listed
 from xscl.base.errors import EngineError
 from xscl.base.types import Match
 from xscl.store.home import init_home

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_by_hand import StoredRow, compact, store
 
-from xscl.answers.match_cursors import Cursor, parse_cursor
-from xscl.answers.match_listing import list_matches, match_json
+from xscl.answers.matches.cursors import Cursor, parse_cursor
+from xscl.answers.matches.listing import list_matches, match_json
 from xscl.base.errors import EngineError
 from xscl.base.types import Event, Match
 from xscl.intake.intake import Intake

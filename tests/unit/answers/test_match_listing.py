@@ -7,8 +7,8 @@ import hashlib
 import pytest
 from stored_by_hand import store
 
-from xscl.answers.match_listing import find_match, list_matches, match_json
-from xscl.answers.match_reader import MatchReader
+from xscl.answers.matches.listing import find_match, list_matches, match_json
+from xscl.answers.matches.reader import MatchReader
 from xscl.base.errors import CatalogError
 from xscl.base.types import Event, MatchEvent
 from xscl.intake.intake import Intake
@@ -73,7 +73,7 @@ def test_a_list_finds_its_matches_once(filled: Home, monkeypatch: pytest.MonkeyP
     assert [match.query for match in list(found)] == ["q"] and len(calls) == 1
     assert len(found) == 1 and [match.query for match in found[:5]] == ["q"] and len(calls) == 1
     many = list_matches(filled)
-    monkeypatch.setattr("xscl.answers.match_listing._KEPT", 0)
+    monkeypatch.setattr("xscl.answers.matches.listing._KEPT", 0)
     assert len(many) == 1 and [match.query for match in many] == ["q"] and len(calls) == 3
 
 

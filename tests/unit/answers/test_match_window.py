@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import xscl
-from xscl.answers.match_window import parse_window
+from xscl.answers.matches.window import parse_window
 from xscl.base.errors import EngineError
 from xscl.base.types import Event
 

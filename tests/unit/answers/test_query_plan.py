@@ -9,8 +9,8 @@ import pytest
 
 import xscl
 from xscl import Engine, EngineError
-from xscl.answers.query_plan import plan_rows, query_plan
-from xscl.templates.picture import GraphFormat
+from xscl.answers.explaining.plan import plan_rows, query_plan
+from xscl.templates.statements.picture import GraphFormat
 
 PAIRS = "cpu->x[./load < {}][./pid->p] FOLLOWED BY {{p = q, {}}} cpu->y[./load > 70][./pid->q]"
 

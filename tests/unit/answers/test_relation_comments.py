@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import xscl
-from xscl.answers.relation_comments import RELATIONS, column_comment, relation_comment
-from xscl.answers.relation_steps import RELATION_NAMES, relation_steps
-from xscl.answers.sql_guard import judge
-from xscl.answers.sql_relations import home_relations
-from xscl.answers.sql_steps import Needs
+from xscl.answers.sql.comments import RELATIONS, column_comment, relation_comment
+from xscl.answers.sql.guard import judge
+from xscl.answers.sql.relation_steps import RELATION_NAMES, relation_steps
+from xscl.answers.sql.relations import home_relations
+from xscl.answers.sql.steps import Needs
 from xscl.engine import Engine
 from xscl.store.home import init_home
 

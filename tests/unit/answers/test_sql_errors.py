@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.logger import PySparkLogger
 
-from xscl.answers.sql_views import sql_errors
+from xscl.answers.sql.views import sql_errors
 from xscl.base.errors import EngineError
 
 NAME = "SQLQueryContextLogger"

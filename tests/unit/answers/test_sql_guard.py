@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statements import ALLOWED, REFUSED
 
-from xscl.answers.sql_guard import Judged, judge
+from xscl.answers.sql.guard import Judged, judge
 from xscl.base.errors import EngineError
 
 RELATIONS = frozenset(["events", "matches", "queries", "r_bin", "r_doc", "r_docts"])
@@ -201,7 +201,7 @@ PIECES = [
 @given(st.lists(st.sampled_from(PIECES), max_size=25))
 def test_random_texts_call_nothing_that_is_refused(pieces: list[str]) -> None:
     """Whatever is admitted, Spark's lexer finds no call in it but of functions that are allowed and aliases."""
-    from xscl.answers.sql_functions import FUNCTIONS
+    from xscl.answers.sql.functions import FUNCTIONS
 
     try:
         judged = judge("SELECT " + "".join(pieces), RELATIONS)

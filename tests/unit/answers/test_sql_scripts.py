@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xscl.answers.sql_scripts import statements
+from xscl.answers.sql.scripts import statements
 
 
 @pytest.mark.parametrize(

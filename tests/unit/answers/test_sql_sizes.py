@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from xscl.answers.sql_sizes import MOST_ELEMENTS, MOST_RANGE, check_sizes
+from xscl.answers.sql.sizes import MOST_ELEMENTS, MOST_RANGE, check_sizes
 from xscl.base.errors import EngineError
 
 SOUND = [

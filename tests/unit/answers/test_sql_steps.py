@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from xscl.answers.sql_relations import steps_text
+from xscl.answers.sql.relations import steps_text
 from xscl.base.errors import EngineError
 from xscl.base.types import Event
 from xscl.catalog.groups import read_templates

@@ -14,14 +14,14 @@ from played_steps import Played
 from step_queries import other_numbers
 
 import xscl
+from xscl.answers.explaining.step_sql import relations_of, step_statement
+from xscl.answers.explaining.step_templates import is_step
+from xscl.answers.explaining.templates import template_facts, template_sql_text, template_text
 from xscl.answers.status import template_rows
-from xscl.answers.step_sql import relations_of, step_statement
-from xscl.answers.step_templates import is_step
-from xscl.answers.template_text import template_facts, template_sql_text, template_text
 from xscl.base.errors import CatalogError, QueryError
 from xscl.base.values import apply_functions
-from xscl.language.step_shapes import shape_of
-from xscl.templates.sql_dialects import Dialect
+from xscl.language.steps.shapes import shape_of
+from xscl.templates.statements.dialects import Dialect
 
 Found = tuple[tuple[tuple[str, str], ...], tuple[int, ...], int]
 """Members, nodes and time of a match."""

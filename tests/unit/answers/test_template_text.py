@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from xscl.answers.template_text import template_sql_text
+from xscl.answers.explaining.templates import template_sql_text
 from xscl.base.errors import CatalogError
 from xscl.catalog.queries import read_query
 from xscl.engine import Engine
 from xscl.store.home import init_home
-from xscl.templates.sql_dialects import Dialect
+from xscl.templates.statements.dialects import Dialect
 
 SAME = "S//book->b[./author->a] FOLLOWED BY {a = c, 7 days} S//blog->g[./author->c]"
 

@@ -26,8 +26,8 @@ from xscl.ingest.fetched import read_fetched
 from xscl.ingest.json_feed import read_json_feed
 from xscl.ingest.paths import split_path
 from xscl.ingest.splitting import split_records
-from xscl.language.parser import parse_query
 from xscl.language.selection import prepare_select, selected_document
+from xscl.language.syntax.parser import parse_query
 from xscl.store.event_content import stored_document
 from xscl.xpath.nodes import NodeNumbers
 

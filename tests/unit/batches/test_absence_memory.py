@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 import xscl
-from xscl.batches.absence_memory import AbsenceMemory
+from xscl.batches.memory.absence import AbsenceMemory
 from xscl.catalog import absences
 from xscl.catalog.queries import regroup
 from xscl.catalog.query_state import query_state
@@ -34,7 +34,7 @@ def fresh(engine: xscl.Engine) -> AbsenceMemory:
 def test_changes_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: str) -> None:
     reads: list[int] = []
     real = absences.asked_since
-    monkeypatch.setattr("xscl.batches.absence_memory.asked_since", lambda c, n: reads.append(n) or real(c, n))
+    monkeypatch.setattr("xscl.batches.memory.absence.asked_since", lambda c, n: reads.append(n) or real(c, n))
     unpaid = "a[./s = '{}'][./k->k] NOT FOLLOWED BY {{k = l, 5}} b[./k->l]"
     with xscl.connect(home=tmp_path / "home") as engine:
         memory = fresh(engine)

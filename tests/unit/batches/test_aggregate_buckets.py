@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from xscl.batches import aggregate_buckets
-from xscl.batches.aggregate_answers import Answer, Frontier, answers
-from xscl.batches.aggregate_buckets import Buckets, pays, shape_of
-from xscl.batches.aggregate_families import Family, Member, families
-from xscl.batches.aggregate_groups import Matches
-from xscl.batches.aggregate_rows import ROW_SCHEMA
-from xscl.batches.aggregate_stores import Stores, stores_of
+from xscl.batches.windows import buckets as aggregate_buckets
+from xscl.batches.windows.answers import Answer, Frontier, answers
+from xscl.batches.windows.buckets import Buckets, pays, shape_of
+from xscl.batches.windows.families import Family, Member, families
+from xscl.batches.windows.groups import Matches
+from xscl.batches.windows.rows import ROW_SCHEMA
+from xscl.batches.windows.stores import Stores, stores_of
 from xscl.language.aggregates import definition_of
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 
 VALUES = ("1", "2", "2.5", "-0.1", "x", "", "7" * 30, "-0." + "0" * 25 + "3", "0x10", "9" * 990)
 FUNCTIONS = (

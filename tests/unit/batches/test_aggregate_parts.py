@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from xscl.batches.aggregate_groups import Matches
-from xscl.batches.aggregate_parts import last_of_parts
-from xscl.batches.aggregate_rows import ROW_SCHEMA
+from xscl.batches.windows.groups import Matches
+from xscl.batches.windows.parts import last_of_parts
+from xscl.batches.windows.rows import ROW_SCHEMA
 from xscl.language.aggregates import Counted
 from xscl.language.terms import Term
 

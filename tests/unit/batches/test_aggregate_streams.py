@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 import xscl
 from xscl.base.settings import Settings
-from xscl.batches import aggregate_buckets
-from xscl.batches.aggregate_rows import KEPT_SCHEMA, read_kept
-from xscl.batches.aggregate_streams import Streams, of_parts
+from xscl.batches.windows import buckets as aggregate_buckets
+from xscl.batches.windows.rows import KEPT_SCHEMA, read_kept
+from xscl.batches.windows.streams import Streams, of_parts
 from xscl.catalog.tables import STATE_FILES
 
 

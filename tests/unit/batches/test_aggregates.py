@@ -14,17 +14,19 @@ import sqlalchemy as sa
 
 import xscl
 from xscl.base.docids import place_of
-from xscl.batches import aggregate_answers, aggregate_families, window_memory
-from xscl.batches.aggregate_answers import begun
-from xscl.batches.aggregate_families import Member, families, kind_of
-from xscl.batches.aggregate_groups import Matches
-from xscl.batches.aggregate_rows import ROW_SCHEMA, read_kept
-from xscl.batches.aggregate_values import Numbers
+from xscl.batches.memory import windows as window_memory
+from xscl.batches.windows import answers as aggregate_answers
+from xscl.batches.windows import families as aggregate_families
+from xscl.batches.windows.answers import begun
+from xscl.batches.windows.families import Member, families, kind_of
+from xscl.batches.windows.groups import Matches
+from xscl.batches.windows.rows import ROW_SCHEMA, read_kept
+from xscl.batches.windows.values import Numbers
 from xscl.catalog.tables import STATE_FILES
 from xscl.catalog.windows import Windows
 from xscl.language.aggregates import Definition, definition_of
-from xscl.language.parser import parse_query
-from xscl.language.window_outlines import known_definition
+from xscl.language.outlines.windows import known_definition
+from xscl.language.syntax.parser import parse_query
 
 
 def matches(times: list[int]) -> Matches:

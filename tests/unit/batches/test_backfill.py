@@ -19,7 +19,7 @@ from xscl.base.settings import Settings
 from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import BATCHES, EVENT_IDS, QUERIES
 from xscl.engine import Engine, connect
-from xscl.templates.find import Finder
+from xscl.templates.joins.find import Finder
 
 Open = Callable[..., Engine]
 

@@ -11,7 +11,7 @@ import pytest
 from absences import S, answers
 
 import xscl
-from xscl.answers.match_listing import match_json
+from xscl.answers.matches.listing import match_json
 from xscl.engine import Engine
 from xscl.ingest.records import Heartbeat
 from xscl.upkeep.archive_export import export_home

@@ -18,7 +18,7 @@ from oracle.absence import Beat, Intake, Terms
 from oracle.evaluate import Doc
 
 import xscl
-from xscl.answers.explain import explain
+from xscl.answers.explaining.explain import explain
 from xscl.answers.frontiers import frontiers
 from xscl.base.errors import CatalogError
 from xscl.base.types import FIRST_TIME, LAST_TIME

@@ -11,7 +11,7 @@ from absences import S, answers
 
 import xscl
 from xscl.answers.consistency import consistency_rows
-from xscl.batches import too_late
+from xscl.batches.deciding import too_late
 from xscl.catalog.queries import Remembering
 from xscl.engine import Engine
 

@@ -19,8 +19,8 @@ from xscl.batches import batch as batches
 from xscl.batches.level import BatchWork
 from xscl.batches.ranges import next_batch
 from xscl.engine import Engine, connect
-from xscl.language.parser import parse_query
-from xscl.xpath.automaton import Automaton
+from xscl.language.syntax.parser import parse_query
+from xscl.xpath.automaton.automaton import Automaton
 from xscl.xpath.fact_rows import FactVariables
 from xscl.xpath.witness import witness_rows
 
@@ -198,7 +198,7 @@ def files_of(engine: Engine) -> list[Path]:
 
 
 @pytest.mark.parametrize(
-    "step", ["batch.commit_state", "attempt.next_state", "link_work.write_run", "driver.Driver.committed"]
+    "step", ["batch.commit_state", "attempt.next_state", "link_work.write_run", "memory.driver.Driver.committed"]
 )
 def test_a_batch_that_fails_leaves_the_next_one_right(
     step: str, engine: Engine, expected: dict[str, set[str]], monkeypatch: pytest.MonkeyPatch
@@ -215,7 +215,7 @@ def test_a_batch_that_fails_leaves_the_next_one_right(
         patch.setattr(f"xscl.batches.{step}", fail)
         with pytest.raises(OSError, match="the disk is full"):
             engine.run_once()
-    if step != "driver.Driver.committed":  # the batch is there then
+    if step != "memory.driver.Driver.committed":  # the batch is there then
         assert files_of(engine) == before
     engine.run_once()
     engine.ingest(events(DOCS[20:]))
@@ -282,7 +282,7 @@ def test_walked_documents_stay_walked_when_the_rest_goes_to_tasks(
     monkeypatch.setattr("xscl.batches.walking._FIRST", 2)
     monkeypatch.setattr("xscl.batches.walking.witness_rows", counted)
     for name, value in {"start_seconds": lambda: 0.0, "cores": lambda: 8}.items():
-        monkeypatch.setattr(f"xscl.batches.driver.{name}", value)
+        monkeypatch.setattr(f"xscl.batches.memory.driver.{name}", value)
     monkeypatch.setattr("xscl.batches.level.start_seconds", lambda: 0.0)
     with started(tmp_path / "home") as engine:
         engine.ingest(events(DOCS))

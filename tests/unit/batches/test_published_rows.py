@@ -12,8 +12,8 @@ import xscl
 from xscl.base.errors import CatalogError, QueryError
 from xscl.catalog.channels import read_channels
 from xscl.engine import Engine
-from xscl.language.parser import parse_query
 from xscl.language.published_columns import published_columns
+from xscl.language.syntax.parser import parse_query
 
 CPU = "SELECT p AS pid, avg(l) AS load FROM cpu[./pid->p][./load->l] WINDOW 5 s GROUP BY p"
 LOADS = [(1, 0, 10), (1, 5, 12), (1, 10, 28), (1, 15, 60), (1, 20, 96), (1, 25, 40)]

@@ -320,7 +320,7 @@ def test_a_batch_that_fails_leaves_nothing_and_runs_again(engine: Engine) -> Non
 
     before = files()
     with (
-        mock.patch("xscl.batches.publisher.Publisher.commit", side_effect=RuntimeError("no")),
+        mock.patch("xscl.batches.publishing.publisher.Publisher.commit", side_effect=RuntimeError("no")),
         pytest.raises(RuntimeError),
     ):
         engine.run_once()

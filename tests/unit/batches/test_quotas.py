@@ -119,7 +119,7 @@ def test_a_document_that_is_walked_in_parts_counts_once(engine: Engine, monkeypa
     engine.set_quotas(bindings=0)
     engine.ingest(document(number) for number in range(2))
     alone = {each.query: each.reason for each in engine.run_once()[0].suspended}
-    monkeypatch.setattr("xscl.xpath.chains.MAX_CHAIN_ENTRIES", 6)
+    monkeypatch.setattr("xscl.xpath.automaton.chains.MAX_CHAIN_ENTRIES", 6)
     for name in ("one", "two"):
         engine.resume(name)
     engine.ingest(document(number) for number in range(2, 4))
@@ -455,7 +455,7 @@ def test_eval_names_no_command_for_its_home_that_is_gone(tmp_path: Path) -> None
 @pytest.mark.parametrize("limit", ["MAX_STEPS", "MAX_MATCHES"])
 def test_refused_combinations_count_as_others(engine: Engine, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
     """A query cannot have much work done, and stay, because its answers exceed a limit."""
-    monkeypatch.setattr(f"xscl.templates.solve.{limit}", 1)
+    monkeypatch.setattr(f"xscl.templates.joins.solve.{limit}", 1)
     text = "SELECT v, w FROM S/d[./a->x][./b->v] JOIN {x = y, 1 h} S/d[./a->y][./b->w]"
     engine.register(text, name="greedy")
     engine.register(MODEST, name="modest")

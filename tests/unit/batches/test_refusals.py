@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import xscl.templates.solve
+import xscl.templates.joins.solve
 from xscl.base.types import Event
 from xscl.catalog.tables import REJECTED
 from xscl.cli.app import app
 from xscl.cli.printing import Format
 from xscl.engine import Engine, connect
-from xscl.xpath import chains
+from xscl.xpath.automaton import chains
 
 QUIET = {
     "plain": "S//a->x[.//c->v] JOIN {v = w, 1 h} T//b->y[.//c->w]",
@@ -125,7 +125,7 @@ def test_three_blocks(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_matches_that_are_too_many_are_said(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xscl.templates.solve, "MAX_MATCHES", 5)
+    monkeypatch.setattr(xscl.templates.joins.solve, "MAX_MATCHES", 5)
     for name, text in {**QUIET, "greedy": GREEDY}.items():
         engine.register(text, name=name)
     feed(engine)

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 
 from xscl.base.values import number_text
-from xscl.batches.aggregate_answers import Frontier, answers
-from xscl.batches.aggregate_families import Family, Member, families
-from xscl.batches.aggregate_groups import Matches
-from xscl.batches.aggregate_rows import ROW_SCHEMA
-from xscl.batches.aggregate_spans import Spans
-from xscl.batches.aggregate_values import Value
+from xscl.batches.windows.answers import Frontier, answers
+from xscl.batches.windows.families import Family, Member, families
+from xscl.batches.windows.groups import Matches
+from xscl.batches.windows.rows import ROW_SCHEMA
+from xscl.batches.windows.spans import Spans
+from xscl.batches.windows.values import Value
 from xscl.language.aggregates import Counted, Term, definition_of
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 
 FUNCTIONS = [("count", False), ("count", True), *((f, False) for f in ("sum", "avg", "min", "max", "first", "last"))]
 VALUES = ("1", "2", "2.5", "-0.1", "x", "", "7" * 30, "-0." + "0" * 25 + "3", "1e3")

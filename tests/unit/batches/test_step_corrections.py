@@ -9,15 +9,15 @@ import pytest
 
 import xscl
 from xscl.answers.consistency import consistency_rows
-from xscl.answers.explain import explain
-from xscl.answers.explain_text import explanation_text
-from xscl.answers.step_templates import step_rows
+from xscl.answers.explaining.explain import explain
+from xscl.answers.explaining.step_templates import step_rows
+from xscl.answers.explaining.text import explanation_text
 from xscl.base.errors import CatalogError
 from xscl.base.failpoints import crash_at, hooked
-from xscl.batches import step_tree
+from xscl.batches.steps import tree as step_tree
 from xscl.registry.channels import set_channel
 from xscl.store.join_state import files_by_kind
-from xscl.templates import fold_rounds
+from xscl.templates.sequences import fold_rounds
 from xscl.upkeep.health import examine_home
 
 NEXT = "a->x[./k->k] NEXT {k = l} b->y[./k->l]"

@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 import xscl
-from xscl.batches import step_memory
-from xscl.batches.step_answers import groups_having
-from xscl.batches.step_memory import Readers
+from xscl.batches.deciding.step_answers import groups_having
+from xscl.batches.memory import steps as step_memory
+from xscl.batches.memory.steps import Readers
 from xscl.catalog.steps import SteppedQueries
 from xscl.catalog.tables import NEVER
 from xscl.catalog.windows import Reader

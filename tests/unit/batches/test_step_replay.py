@@ -9,13 +9,14 @@ import pytest
 
 import xscl
 from xscl.base.failpoints import hooked
-from xscl.batches import step_replay, step_tree
-from xscl.batches.step_replay import complete_since
+from xscl.batches.deciding import step_replay
+from xscl.batches.deciding.step_replay import complete_since
+from xscl.batches.steps import tree as step_tree
 from xscl.catalog.tables import REMOVALS
-from xscl.language.parser import parse_query
-from xscl.language.steps import steps_of
-from xscl.templates import fold_rounds
-from xscl.templates.lanes import FAR
+from xscl.language.steps.steps import steps_of
+from xscl.language.syntax.parser import parse_query
+from xscl.templates.sequences import fold_rounds
+from xscl.templates.sequences.lanes import FAR
 
 NEXT = "a->x[./k->k] NEXT {k = l} b->y[./k->l]"
 RISES = "a->x[./k->k][./v->p] FOLD {k = l WHILE q > last(q, p)} a->y[./k->l][./v->q]"

@@ -12,10 +12,10 @@ from played_steps import Found, Played
 from step_queries import other_numbers
 
 from xscl.base.errors import QueryError
-from xscl.batches import step_parts
-from xscl.batches.step_rows import Rows, joined_rows
-from xscl.batches.step_sharing import sharing_of
-from xscl.language.step_shapes import shape_of
+from xscl.batches.deciding import step_parts
+from xscl.batches.steps.rows import Rows, joined_rows
+from xscl.batches.steps.sharing import sharing_of
+from xscl.language.steps.shapes import shape_of
 
 
 class Shared:

@@ -11,7 +11,7 @@ import pytest
 import xscl
 from xscl.base.failpoints import crash_at, hooked
 from xscl.store.join_state import files_by_kind
-from xscl.templates import fold_rounds
+from xscl.templates.sequences import fold_rounds
 from xscl.upkeep.health import examine_home
 
 FALLS = """SELECT p, q FROM a->x[./k->k][./v->p] FOLD {k = l WHILE q < last(q, p)} a->y[./k->l][./v->q]"""

@@ -18,8 +18,8 @@ from xscl.bench.matching import event_batches
 from xscl.bench.relations import Relations, digest, sample_queries
 from xscl.bench.views import VIEWS, views_text
 from xscl.bench.workload import thesis_queries, three_level, two_level
-from xscl.templates.relations import R_BIN, R_DOC, rt_rows, var_name
-from xscl.xpath.automaton import Automaton
+from xscl.templates.statements.relations import R_BIN, R_DOC, rt_rows, var_name
+from xscl.xpath.automaton.automaton import Automaton
 from xscl.xpath.spec_files import SpecChange, apply_change
 from xscl.xpath.witness import witness_rows
 

@@ -16,7 +16,7 @@ from xscl.bench.grammar import CHANNEL, block_spec, documents, patterns, random_
 from xscl.bench.matching import block_paths, event_batches, feed_items, matched, selected, xpath_of
 from xscl.bench.stage1 import BENCH
 from xscl.bench.workload import FEED_ITEMS, thesis_queries
-from xscl.xpath.automaton import Automaton
+from xscl.xpath.automaton.automaton import Automaton
 
 FIGURES = {
     "parse_us_per_doc", "stage1_us_per_doc", "ratio_to_parse", "ratio_to_parse_1k_queries",

@@ -24,7 +24,7 @@ from xscl.language.query_rows import names_json
 from xscl.registry.loading import Loading
 from xscl.registry.memory import Known
 from xscl.store.home import init_home, open_home
-from xscl.templates.relations import rt_table, var_name
+from xscl.templates.statements.relations import rt_table, var_name
 
 JOIN = "S//a->x JOIN {x = y, 1 h} T//p->y"
 

@@ -14,7 +14,7 @@ from sqlglot.errors import ParseError
 from typer.testing import CliRunner
 
 import xscl
-from xscl.answers.sql_tokens import parse_refusal
+from xscl.answers.sql.tokens import parse_refusal
 from xscl.cli.app import app
 from xscl.cli.signals import ended_by_signals
 from xscl.upkeep.doctor import examine

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from xscl.base.errors import QueryError, XsclError
-from xscl.language import ast
 from xscl.language.compile import GUARDED, at_level, compile_query
 from xscl.language.compiled import CompiledQuery
-from xscl.language.format import format_level, format_query
 from xscl.language.forms import Preparer
-from xscl.language.parser import parse_level, parse_query
+from xscl.language.syntax import ast
+from xscl.language.syntax.format import format_level, format_query
+from xscl.language.syntax.parser import parse_level, parse_query
 
 BEHIND = "[1 us, UNBOUNDED]"
 

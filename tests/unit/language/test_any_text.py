@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from strategies import Choices, query_texts
 
 from xscl.base.errors import QueryError
-from xscl.language.format import format_statement
-from xscl.language.parser import parse_query
-from xscl.language.statements import iter_script, parse_script
+from xscl.language.syntax.format import format_statement
+from xscl.language.syntax.parser import parse_query
+from xscl.language.syntax.statements import iter_script, parse_script
 
 GOLDEN = sorted(Path(__file__).parents[2].joinpath("golden", "texts").glob("*.xscl"))
 PIECES = (*" \n\t;'\"/[](){}<>=!@*.:,-+&#|", "->", "//", "..", "(:", ":)", "--", "</", "/>", "{{", "}}", "<a>", "</a>")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from xscl.base.errors import QueryError
-from xscl.language import tokens
-from xscl.language.statements import parse_script
+from xscl.language.syntax import tokens
+from xscl.language.syntax.statements import parse_script
 
 BAD = [
     # marked text, condition, part of the message, part of the hint

@@ -6,8 +6,8 @@ import pytest
 
 from xscl.base.errors import QueryError
 from xscl.language.normalize import normalize
-from xscl.language.parser import parse_query
-from xscl.language.statements import parse_script
+from xscl.language.syntax.parser import parse_query
+from xscl.language.syntax.statements import parse_script
 
 WORDS = [
     (

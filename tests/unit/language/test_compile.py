@@ -15,7 +15,7 @@ from xscl.base.errors import UnsupportedFeatureError
 from xscl.language.compile import compile_query
 from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import ChannelFacts
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 
 NUMBERS = {"T": ChannelFacts("rows", frozenset({"p"}))}
 XML = {"S": ChannelFacts("xml"), "T": ChannelFacts("xml")}

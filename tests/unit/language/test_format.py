@@ -11,10 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from strategies import one_block_queries, query_texts, two_block_queries
 
-from xscl.language import ast
-from xscl.language.format import format_query, format_statement
-from xscl.language.parser import parse_query
-from xscl.language.statements import parse_script
+from xscl.language.syntax import ast
+from xscl.language.syntax.format import format_query, format_statement
+from xscl.language.syntax.parser import parse_query
+from xscl.language.syntax.statements import parse_script
 
 TEXTS = [
     ("S", "S"),

@@ -12,8 +12,8 @@ from xscl.base.errors import QueryError
 from xscl.language import forms as prepared
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Prepared, Preparer
-from xscl.language.parser import parse_query
-from xscl.language.tokens import tokenize
+from xscl.language.syntax.parser import parse_query
+from xscl.language.syntax.tokens import tokenize
 
 JOIN = "S//a->x JOIN {x = y, 1 h} T//b->y"
 BOOKS = "S//r[./a->x][./b->y] FOLLOWED BY {x = u AND y = v, 7 days} T//r[./a->u][./b->v]"

@@ -14,12 +14,12 @@ import xscl.language.normalize
 import xscl.language.windows
 from xscl.base.errors import QueryError, UnboundVariableError, UnsatisfiableWindowError, UnsupportedFeatureError
 from xscl.base.namespaces import DEFAULT_NAMESPACES
-from xscl.language import ast
 from xscl.language.compile import compile_query
 from xscl.language.normalize import NormalJoin, NormalQuery, normalize
-from xscl.language.parser import parse_query
+from xscl.language.syntax import ast
+from xscl.language.syntax.parser import parse_query
 from xscl.templates.bounds import UNBOUNDED, Bounds
-from xscl.templates.relations import rt_rows
+from xscl.templates.statements.relations import rt_rows
 from xscl.xpath.pattern import Constant
 
 S = 1_000_000

@@ -7,7 +7,7 @@ from local_engine import compiled
 
 from xscl.base.errors import QueryError
 from xscl.language.compile import compile_query
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 
 
 @pytest.mark.parametrize(

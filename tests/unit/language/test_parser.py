@@ -8,8 +8,9 @@ from fractions import Fraction
 import pytest
 
 from xscl.base.errors import QueryError, QuerySyntaxError, UnsupportedFeatureError
-from xscl.language import ast
-from xscl.language.ast import (
+from xscl.language.compile import compile_query
+from xscl.language.syntax import ast
+from xscl.language.syntax.ast import (
     And,
     Atom,
     Binding,
@@ -29,10 +30,9 @@ from xscl.language.ast import (
     VarPath,
     Window,
 )
-from xscl.language.ast import Test as NodeTest
-from xscl.language.compile import compile_query
-from xscl.language.parser import parse_query
-from xscl.language.statements import parse_script
+from xscl.language.syntax.ast import Test as NodeTest
+from xscl.language.syntax.parser import parse_query
+from xscl.language.syntax.statements import parse_script
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND

@@ -10,8 +10,8 @@ from lxml import etree
 
 from xscl.base.errors import QueryError
 from xscl.base.safe_xml import parse_xml
-from xscl.language.parser import parse_query
 from xscl.language.selection import output_document, prepare_select, selected_document
+from xscl.language.syntax.parser import parse_query
 from xscl.xpath.nodes import AttributeNode, Node, TextNode
 
 BOOK = parse_xml(

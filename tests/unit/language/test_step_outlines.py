@@ -6,12 +6,12 @@ from fractions import Fraction
 
 import pytest
 
-from xscl.language import text_outlines
 from xscl.language.forms import Preparer
-from xscl.language.outlines import Outline, Outlines
-from xscl.language.step_outlines import Shaped, step_outlines
-from xscl.language.text_outlines import TextOutlines
-from xscl.language.tokens import tokenize
+from xscl.language.outlines import texts as text_outlines
+from xscl.language.outlines.outlines import Outline, Outlines
+from xscl.language.outlines.steps import Shaped, step_outlines
+from xscl.language.outlines.texts import TextOutlines
+from xscl.language.syntax.tokens import tokenize
 
 TEXT = "S[./a = {}][./v->x] NEXT {{y > {} * x, {} min}} T[./v->y] FILTER {{DUR <= {} s}}"
 

@@ -7,14 +7,14 @@ from fractions import Fraction
 import pytest
 
 from xscl.base.errors import QueryError, UnsupportedFeatureError
-from xscl.language import ast
 from xscl.language.compile import compile_query
-from xscl.language.format import format_query
-from xscl.language.parser import parse_query
 from xscl.language.shown import shown
-from xscl.language.step_parts import parts_of
-from xscl.language.step_terms import Between, Computed, DurationIs, Filter, Fold, Key, Next, Part, Taken
-from xscl.language.steps import steps_of
+from xscl.language.steps.parts import parts_of
+from xscl.language.steps.steps import steps_of
+from xscl.language.steps.terms import Between, Computed, DurationIs, Filter, Fold, Key, Next, Part, Taken
+from xscl.language.syntax import ast
+from xscl.language.syntax.format import format_query
+from xscl.language.syntax.parser import parse_query
 from xscl.language.terms import Comparison, Term
 
 REBOUND = """SELECT s AS company, p AS maxp, q AS minp, r AS finalp

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from strategies import Choices, query_tokens, spaced
 
-from xscl.answers.explain import explain
-from xscl.answers.explain_text import explanation_text
+from xscl.answers.explaining.explain import explain
+from xscl.answers.explaining.text import explanation_text
 from xscl.answers.try_query import DryRun
 from xscl.base.errors import CatalogError, QueryError
 from xscl.base.types import Event

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscl.language.tokens import tokenize
+from xscl.language.syntax.tokens import tokenize
 
 
 def kinds(text: str) -> list[tuple[str, str]]:

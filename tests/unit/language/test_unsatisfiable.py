@@ -14,7 +14,7 @@ from strategies import Choices
 
 from xscl.language.facts import ChannelFacts
 from xscl.language.normalize import normalize
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 from xscl.language.unsatisfiable import impossible
 
 ROWS = ChannelFacts("rows", frozenset(("p", "q")), frozenset("s"), frozenset("t"), frozenset(("ok",)))

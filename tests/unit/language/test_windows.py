@@ -9,8 +9,9 @@ from budget import examples
 from strategies import Dice
 
 from xscl.base.errors import QueryError, UnsatisfiableWindowError, UnsupportedFeatureError
-from xscl.language import ast, windows
-from xscl.language.parser import parse_query
+from xscl.language import windows
+from xscl.language.syntax import ast
+from xscl.language.syntax.parser import parse_query
 from xscl.language.windows import cases_of, placed_joins
 from xscl.templates.bounds import UNBOUNDED, Case
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import xscl
-from xscl.answers.explain import explain
+from xscl.answers.explaining.explain import explain
 from xscl.base.errors import CatalogError, QueryError
 
 ROWS = "A->x[./k->a] JOIN {a = b, LAST 2 OF x} B[./k->b]"

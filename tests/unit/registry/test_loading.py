@@ -24,7 +24,7 @@ from xscl.catalog.tables import CHANNELS, GROUPS, GUARDS, HOME, INSTANCES, PARTS
 from xscl.language import forms
 from xscl.language.compile import compile_query
 from xscl.language.compiled import CompiledQuery
-from xscl.language.outlines import Outlines
+from xscl.language.outlines.outlines import Outlines
 from xscl.language.query_rows import variables_of
 from xscl.registry import loading, memory, registry
 from xscl.registry.loading import Loading

@@ -19,7 +19,7 @@ from xscl.catalog.tables import GROUPS, NEVER
 from xscl.catalog.tokens import add_token
 from xscl.intake.intake import Intake
 from xscl.language.compile import compile_query
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 from xscl.registry.channels import add_channel, set_channel
 from xscl.registry.memory import Memory
 from xscl.registry.recompile import compile_info, refresh

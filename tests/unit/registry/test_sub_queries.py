@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import xscl
-from xscl.answers.explain import explain
+from xscl.answers.explaining.explain import explain
 from xscl.base.errors import CatalogError, QueryError
 from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import QUERIES
 from xscl.engine import Engine
-from xscl.language.format import format_query
-from xscl.language.parser import parse_query
+from xscl.language.syntax.format import format_query
+from xscl.language.syntax.parser import parse_query
 from xscl.upkeep.event_export import export_events
 
 LOADS = {1: [10, 12, 28, 60, 96, 40], 2: [50, 55, 50, 95, 99]}

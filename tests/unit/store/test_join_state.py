@@ -34,12 +34,12 @@ from xscl.store.join_state import (
 from xscl.store.retired_files import unlink_old
 from xscl.store.state_files import Kind, write_run
 from xscl.store.watermarks import EventTimes, channel_clocks, event_times, next_watermarks
-from xscl.templates.link_runs import LINK_SCHEMA, LinkRun, kept, rows_of
+from xscl.templates.many_blocks.runs import LINK_SCHEMA, LinkRun, kept, rows_of
 from xscl.templates.retention import REACH_SCHEMA
-from xscl.templates.run_files import open_run
-from xscl.templates.run_making import run_of
-from xscl.templates.run_rows import row_variables, rows_of_run
-from xscl.templates.runs import Run
+from xscl.templates.runs.files import open_run
+from xscl.templates.runs.making import run_of
+from xscl.templates.runs.rows import row_variables, rows_of_run
+from xscl.templates.runs.run import Run
 
 MINUTE = 60_000_000
 GRACE = 11 * MINUTE

@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 import xscl
-import xscl.templates.meet
-import xscl.templates.order
+import xscl.templates.joins.meet
+import xscl.templates.joins.order
 import xscl.upkeep.results
 from xscl.catalog.tables import BATCHES, CHANNELS
 from xscl.engine import Engine
@@ -51,8 +51,8 @@ def run(home: Path) -> tuple[Engine, list[tuple[str, str]]]:
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> None:
     """No number of pairs is too small."""
-    monkeypatch.setattr(xscl.templates.order, "_PAIRS_PER_ROW", 0)
-    monkeypatch.setattr(xscl.templates.meet, "LEAST_TOLD", 0)
+    monkeypatch.setattr(xscl.templates.joins.order, "_PAIRS_PER_ROW", 0)
+    monkeypatch.setattr(xscl.templates.joins.meet, "LEAST_TOLD", 0)
 
 
 def span_files(engine: Engine) -> list[Path]:
@@ -64,8 +64,8 @@ def span_files(engine: Engine) -> list[Path]:
 def test_matches_are_those_of_pairs_that_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine, written = run(tmp_path / "a")
     assert span_files(engine) == []
-    monkeypatch.setattr(xscl.templates.order, "_PAIRS_PER_ROW", 0)
-    monkeypatch.setattr(xscl.templates.meet, "LEAST_TOLD", 0)
+    monkeypatch.setattr(xscl.templates.joins.order, "_PAIRS_PER_ROW", 0)
+    monkeypatch.setattr(xscl.templates.joins.meet, "LEAST_TOLD", 0)
     engine, found = run(tmp_path / "b")
     assert found == written and len(span_files(engine)) == 2
     for name in ("same", "late", "other"):

@@ -14,14 +14,14 @@ from oracle.evaluate import Doc, answers
 
 from xscl.base.alike_rows import AlikeRows
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
-from xscl.language.parser import parse_query
+from xscl.language.syntax.parser import parse_query
 from xscl.templates.columns import Int64s
-from xscl.templates.edge_table import EdgeTable as _EdgeTable
-from xscl.templates.find import Finder
-from xscl.templates.meet import Meeting
+from xscl.templates.joins.edge_table import EdgeTable as _EdgeTable
+from xscl.templates.joins.find import Finder
+from xscl.templates.joins.meet import Meeting
 from xscl.templates.program_files import load_program
 from xscl.templates.results import ResultColumns
-from xscl.templates.runs import Run
+from xscl.templates.runs.run import Run
 
 SECOND = 1_000_000
 EQUAL = "S//a->x JOIN {x = y, 1 h} T//b->y"
@@ -113,7 +113,7 @@ def test_pairs_of_a_new_document_stay_together(
         "S//a->x JOIN {x = y} S//c->y",
     ]
     docs = stream("S", 9, "<r><a>1</a><a>1</a><c>1</c></r>") + stream("T", 9, "<t><b>1</b><c>1</c><c>2</c></t>")
-    monkeypatch.setattr("xscl.templates.meet._CHUNK", chunk)
+    monkeypatch.setattr("xscl.templates.joins.meet._CHUNK", chunk)
     split: list[list[set[int]]] = []
     chunks = Meeting._chunks
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from tests.budget import examples
-from xscl.templates import fold_rounds
-from xscl.templates.fold_rounds import folded
-from xscl.templates.lanes import FAR, Lane, Requests, advance, lane_of, reached
-from xscl.templates.longest import undominated
+from xscl.templates.sequences import fold_rounds
+from xscl.templates.sequences.fold_rounds import folded
+from xscl.templates.sequences.lanes import FAR, Lane, Requests, advance, lane_of, reached
+from xscl.templates.sequences.longest import undominated
 
 
 class Event(NamedTuple):

@@ -15,11 +15,13 @@ from programs import build_program
 from strategies import Dice
 
 from xscl.language.facts import ChannelFacts
-from xscl.templates import link_chains, link_matches, plain_matches
-from xscl.templates.link_chains import Chains, Partials, Way, new_chains
-from xscl.templates.link_matches import Found, add_found, assemble, complete
-from xscl.templates.link_runs import LINK_SCHEMA, LinkRun, MetRows, merged_links
-from xscl.templates.link_state import LinkState
+from xscl.templates.many_blocks import chains as link_chains
+from xscl.templates.many_blocks import matches as link_matches
+from xscl.templates.many_blocks import plain_matches
+from xscl.templates.many_blocks.chains import Chains, Partials, Way, new_chains
+from xscl.templates.many_blocks.matches import Found, add_found, assemble, complete
+from xscl.templates.many_blocks.runs import LINK_SCHEMA, LinkRun, MetRows, merged_links
+from xscl.templates.many_blocks.state import LinkState
 from xscl.templates.members import Membership
 from xscl.templates.origins import origin_of
 from xscl.templates.plans import Assembly, LiveGroup
@@ -353,7 +355,7 @@ def test_one_of_two_orders_stays(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("refused", ["matches", "rout"])
 def test_documents_that_are_refused_are_told_one_by_one(refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"xscl.templates.once.MAX_{refused.upper()}", 1)
+    monkeypatch.setattr(f"xscl.templates.many_blocks.once.MAX_{refused.upper()}", 1)
     program, keys = chain()
     rows = [link_row(keys[0], (doc, 2), (x, 20)) for doc in (0, 1) for x in (10, 11)]
     rows += [link_row(keys[1], (2, 3), (20, 30)), link_row(keys[0], (4, 2), (10, 20))]

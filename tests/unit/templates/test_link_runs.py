@@ -12,8 +12,8 @@ from budget import examples
 from strategies import Dice
 
 from xscl.base.values import value_hashes
-from xscl.templates.link_runs import LINK_SCHEMA, LinkRun, counted, kept, merged_links, rows_of
-from xscl.templates.link_state import UNBOUND, Asked, LinkState
+from xscl.templates.many_blocks.runs import LINK_SCHEMA, LinkRun, counted, kept, merged_links, rows_of
+from xscl.templates.many_blocks.state import UNBOUND, Asked, LinkState
 from xscl.templates.retention import EVER, Floors
 
 Row = dict[str, object]

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from xscl.templates.mapped_columns import open_columns, save_columns
+from xscl.templates.runs.mapped_columns import open_columns, save_columns
 
 COLUMNS = {
     "numbers": np.arange(100_000, dtype=np.int64),

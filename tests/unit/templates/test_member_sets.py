@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from xscl.templates import member_sets
-from xscl.templates.member_sets import MemberSets
+from xscl.templates.sequences import member_sets
+from xscl.templates.sequences.member_sets import MemberSets
 
 
 @pytest.mark.parametrize("few", [0, 100])

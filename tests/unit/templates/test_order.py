@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from local_engine import compiled
 from programs import build_program
 
-from xscl.templates.order import JoinOrder, order_of, plan_edges
-from xscl.templates.passes import passes
+from xscl.templates.joins.order import JoinOrder, order_of, plan_edges
+from xscl.templates.joins.passes import passes
 from xscl.templates.plans import LiveGroup
 from xscl.templates.program import Program
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from xscl.language.compile import compile_query
-from xscl.language.parser import parse_query
-from xscl.templates.picture import GraphFormat, datalog, join_graph
+from xscl.language.syntax.parser import parse_query
+from xscl.templates.statements.picture import GraphFormat, datalog, join_graph
 from xscl.templates.template import Template
 
 Q1 = (

@@ -15,19 +15,19 @@ from local_engine import LocalEngine, UnitsEngine, compiled
 from oracle.evaluate import Doc
 from programs import build_program, save_program
 
-import xscl.templates.resolve
-import xscl.templates.solve
+import xscl.templates.joins.resolve
+import xscl.templates.joins.solve
 from xscl.base.arrow_schemas import CHAIN
 from xscl.language.compiled import CompiledQuery
-from xscl.templates.document_facts import DocumentFacts, facts_of_runs
-from xscl.templates.matched_edges import MatchedEdges
+from xscl.templates.joins.document_facts import DocumentFacts, facts_of_runs
+from xscl.templates.joins.matched_edges import MatchedEdges
+from xscl.templates.joins.resolve import Resolver, holds_exactly
+from xscl.templates.joins.window_cells import Documents, MatchedPairs
 from xscl.templates.origins import origin_of
 from xscl.templates.plans import LiveGroup
 from xscl.templates.program_guards import ProgramGuards
-from xscl.templates.resolve import Resolver, holds_exactly
 from xscl.templates.results import RESULT_SCHEMA, ResultColumns
 from xscl.templates.shapes import Shapes
-from xscl.templates.window_cells import Documents, MatchedPairs
 
 SECOND = 1_000_000
 NAMES = ["edge", "d1", "d2", "i1", "i2", "t1", "t2", "p1", "p2", "m1", "m2", "n1", "n2", "c1", "c2", "v1", "v2"]
@@ -335,7 +335,7 @@ def test_items_that_hold_two_joined_nodes(
     tmp_path: Path, engine_type: type[UnitsEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Author and title are to be of one item: all items have one author, and titles of their own."""
-    monkeypatch.setattr(xscl.templates.solve, "MAX_STEPS", 300)
+    monkeypatch.setattr(xscl.templates.joins.solve, "MAX_STEPS", 300)
     left, right = "S/rss->x[.//item[./author->a][./title->t]]", "T/rss->y[.//item[./author->b][./title->u]]"
     text = f"{left} JOIN {{a = b AND t = u, 1 h}} {right}"
     engine = engine_type(tmp_path, {text: compiled(text)})
@@ -351,7 +351,7 @@ def test_items_that_hold_two_joined_nodes(
 def test_matches_that_are_too_many_are_refused_by_query(
     tmp_path: Path, engine_type: type[UnitsEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(xscl.templates.solve, "MAX_MATCHES", 8)
+    monkeypatch.setattr(xscl.templates.joins.solve, "MAX_MATCHES", 8)
     select = "SELECT o, p FROM S//a[./c->x][./d->o][./d->p] JOIN {x = y, 1 h} T//b->y"
     plain = "S//a[./c->x] JOIN {x = y, 1 h} T//b->y"
     engine = engine_type(tmp_path, {text: compiled(text) for text in (select, plain)})
@@ -366,7 +366,7 @@ def test_matches_that_are_too_many_are_refused_by_query(
 def test_only_queries_whose_windows_admit_the_documents_are_refused(
     tmp_path: Path, engine_type: type[UnitsEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(xscl.templates.solve, "MAX_MATCHES", 1)
+    monkeypatch.setattr(xscl.templates.joins.solve, "MAX_MATCHES", 1)
     near, far = (f"S//a->x[.//c->v] JOIN {{v = y, {window}}} T//b->y" for window in ("1 h", "2 d"))
     engine = engine_type(tmp_path, {text: compiled(text) for text in (near, far)})
     nested = "<a><a><c>1</c></a></a>"
@@ -378,7 +378,7 @@ def test_only_queries_whose_windows_admit_the_documents_are_refused(
 def test_rows_of_r_out_that_are_too_many_cost_no_match(
     tmp_path: Path, engine_type: type[UnitsEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(xscl.templates.solve, "MAX_ROUT", 2)
+    monkeypatch.setattr(xscl.templates.joins.solve, "MAX_ROUT", 2)
     text = "S//a[.//i/c->x] JOIN {x = y AND x = z, 1 h} T//b[./c->y][./c->z]"
     engine = engine_type(tmp_path, {text: compiled(text)})
     engine.run(
@@ -392,7 +392,7 @@ def test_rows_of_r_out_that_are_too_many_cost_no_match(
 def test_work_is_bounded_by_query(
     tmp_path: Path, engine_type: type[UnitsEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(xscl.templates.solve, "MAX_STEPS", 100)
+    monkeypatch.setattr(xscl.templates.joins.solve, "MAX_STEPS", 100)
     many = "S//a[.//c->x] JOIN {x = y AND x = z, 1 h} T//b[.//c->y][.//c->z]"
     few = "S//a[.//c->x] JOIN {x = y, 1 h} T//b[.//c->y]"
     engine = engine_type(tmp_path, {text: compiled(text) for text in (many, few)})
@@ -421,8 +421,8 @@ def test_nodes_that_stand_alike_change_nothing(
     found = []
     for plain, few in ((100, 1_000), (0, 0)):
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(xscl.templates.solve, "_PLAIN", plain)
-            patched.setattr(xscl.templates.solve, "_FEW", few)
+            patched.setattr(xscl.templates.joins.solve, "_PLAIN", plain)
+            patched.setattr(xscl.templates.joins.solve, "_FEW", few)
             engine = engine_type(tmp_path_factory.mktemp("alike"), queries)
             engine.run(docs[:3])
             engine.run(docs[3:])
@@ -449,7 +449,7 @@ def test_what_is_remembered_of_signatures_is_bounded(tmp_path: Path, monkeypatch
     text = "S//a->r[./b->x] JOIN {x = y, 1 h} T//b->y"
     engine = LocalEngine(tmp_path, {text: compiled(text)})
     docs = [Doc("S", f"s{n}", n, f"<a>{'<c/>' * n}<b>1</b></a>") for n in range(9)] + [Doc("T", "t", 9, "<b>1</b>")]
-    monkeypatch.setattr(xscl.templates.resolve, "_MEMO_NUMBERS", 20)
+    monkeypatch.setattr(xscl.templates.joins.resolve, "_MEMO_NUMBERS", 20)
     engine.run(docs)
     resolver = engine.finder._resolver
     assert resolver is not None

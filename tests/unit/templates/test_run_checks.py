@@ -14,12 +14,12 @@ from budget import examples
 
 import xscl.templates.run_checks
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
-from xscl.templates.link_runs import LINK_SCHEMA, LinkRun, merged_links
-from xscl.templates.mapped_columns import open_columns, save_columns
+from xscl.templates.many_blocks.runs import LINK_SCHEMA, LinkRun, merged_links
 from xscl.templates.run_checks import wrong_links, wrong_run
-from xscl.templates.run_files import save_run
-from xscl.templates.run_making import empty_run, run_of
-from xscl.templates.run_rows import merged_run
+from xscl.templates.runs.files import save_run
+from xscl.templates.runs.making import empty_run, run_of
+from xscl.templates.runs.mapped_columns import open_columns, save_columns
+from xscl.templates.runs.rows import merged_run
 
 Check = Callable[[Path], str | None]
 

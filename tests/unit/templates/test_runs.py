@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
-from xscl.templates.run_files import open_run, run_facts, save_run
-from xscl.templates.run_making import empty_run, run_of
-from xscl.templates.run_rows import merged_run, rows_of_run, with_more_rows
-from xscl.templates.runs import Run, equal_values
+from xscl.templates.runs.files import open_run, run_facts, save_run
+from xscl.templates.runs.making import empty_run, run_of
+from xscl.templates.runs.rows import merged_run, rows_of_run, with_more_rows
+from xscl.templates.runs.run import Run, equal_values
 
 Row = dict[str, object]
 FUNCTIONS = (None, "string", "number")

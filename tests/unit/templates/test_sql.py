@@ -13,9 +13,9 @@ from sqlalchemy.dialects import sqlite
 from strategies import one_block_queries, two_block_queries
 
 from xscl.base.docids import published_docid
-from xscl.templates.relations import R_BIN, R_DOCTS, RELATIONS, SUBSCRIBED, rt_rows, rt_table, var_name
-from xscl.templates.sql import cq_statement
-from xscl.templates.sql_dialects import spark_text
+from xscl.templates.statements.dialects import spark_text
+from xscl.templates.statements.relations import R_BIN, R_DOCTS, RELATIONS, SUBSCRIBED, rt_rows, rt_table, var_name
+from xscl.templates.statements.sql import cq_statement
 from xscl.templates.template import Template
 
 TEXTS = one_block_queries() | two_block_queries()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tests.budget import examples
-from xscl.templates.lanes import FAR, Requests, advance, lane_of
-from xscl.templates.thresholds import answer_constants, records_of
+from xscl.templates.sequences.lanes import FAR, Requests, advance, lane_of
+from xscl.templates.sequences.thresholds import answer_constants, records_of
 
 
 @pytest.mark.parametrize("seed", range(examples(40)))

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from sample_home import more
 
-from xscl.answers.match_listing import list_matches, match_json
+from xscl.answers.matches.listing import list_matches, match_json
 from xscl.base.errors import CatalogError
 from xscl.base.failpoints import VARIABLE, hooked
 from xscl.base.sealed import seal
@@ -33,7 +33,7 @@ from xscl.catalog.tables import INTAKE_FILES, METADATA, OLD_FILES, SCHEMA_VERSIO
 from xscl.engine import Engine
 from xscl.store.home import Home, init_home, open_home
 from xscl.store.inventory import files_of, named_files
-from xscl.templates.mapped_columns import open_columns, save_columns
+from xscl.templates.runs.mapped_columns import open_columns, save_columns
 from xscl.upkeep.archive_export import export_home
 from xscl.upkeep.archive_import import import_home
 from xscl.upkeep.health import examine_home

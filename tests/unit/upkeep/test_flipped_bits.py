@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from budget import THOROUGH, examples
 
 import xscl.base.sealed
-from xscl.answers.match_listing import match_json
+from xscl.answers.matches.listing import match_json
 from xscl.base.errors import XsclError
 from xscl.base.sealed import LIST, check_file, damaged_files, listed_files, read_whole, seal, write_whole
 from xscl.base.system_errors import named_file_faults

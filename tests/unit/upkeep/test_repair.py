@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from sample_home import fill, more
 
-from xscl.answers.match_listing import list_matches
+from xscl.answers.matches.listing import list_matches
 from xscl.base.docids import PUBLISHED
 from xscl.base.errors import CatalogError, EngineError
 from xscl.base.locks import running

@@ -21,9 +21,10 @@ from xpath_oracle import PREFIXES, Numbered, compiled, condition_text, definitio
 from xscl.base.safe_xml import parse_xml
 from xscl.base.values import apply_functions, to_number, value_hash
 from xscl.language.compile import compile_query
-from xscl.language.parser import parse_query
-from xscl.xpath.automaton import Automaton, WitnessSpec
-from xscl.xpath.condition import holds, matches_name, select
+from xscl.language.syntax.parser import parse_query
+from xscl.xpath.automaton.automaton import Automaton, WitnessSpec
+from xscl.xpath.automaton.row_template import ChainEntry
+from xscl.xpath.conditions.condition import holds, matches_name, select
 from xscl.xpath.document_witnesses import Witness, match_document
 from xscl.xpath.nodes import AttributeNode, DocumentNode, TextNode
 from xscl.xpath.pattern import (
@@ -44,7 +45,6 @@ from xscl.xpath.pattern import (
     conditions,
     exists_chain,
 )
-from xscl.xpath.row_template import ChainEntry
 
 ROOT = Definition("S", ())
 

@@ -11,8 +11,8 @@ from patterns import document as random_document
 from strategies import Dice
 
 from xscl.base.safe_xml import parse_xml
-from xscl.xpath import automaton as module
-from xscl.xpath.automaton import Automaton, Move
+from xscl.xpath.automaton import automaton as module
+from xscl.xpath.automaton.automaton import Automaton, Move
 from xscl.xpath.document_witnesses import Witness, match_document
 from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Exists, Here, NodeTest, Step
 

@@ -21,9 +21,12 @@ from xscl.base.arrow_schemas import REFUSED, WITNESS_SCHEMA
 from xscl.base.errors import DocumentLimitError
 from xscl.base.mixed import by_column
 from xscl.base.safe_xml import parse_stored, parse_xml, serialize
-from xscl.xpath import branch_sets, chains, document_witnesses, path_moves, witness
-from xscl.xpath.automaton import Automaton, WitnessSpec
+from xscl.xpath import document_witnesses, witness
+from xscl.xpath.automaton import chains
+from xscl.xpath.automaton.automaton import Automaton, WitnessSpec
 from xscl.xpath.document_witnesses import match_document
+from xscl.xpath.moves import branch_sets
+from xscl.xpath.moves import paths as path_moves
 from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Here, NodeTest, Step
 from xscl.xpath.witness import witness_rows
 

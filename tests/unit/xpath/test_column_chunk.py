@@ -14,8 +14,8 @@ from patterns import documents
 from strategies import Choices, Dice
 
 from xscl.base.safe_xml import parse_xml, serialize
-from xscl.xpath.chunk_names import ChunkNames
-from xscl.xpath.shredding import shred
+from xscl.xpath.columns.names import ChunkNames
+from xscl.xpath.columns.shredding import shred
 
 
 def stored(text: str) -> str:

@@ -14,7 +14,7 @@ from xpath_oracle import Law, Numbered, witness_rows_of
 
 from xscl.base.safe_xml import parse_xml
 from xscl.base.values import value_hash
-from xscl.xpath.automaton import Automaton, WitnessSpec
+from xscl.xpath.automaton.automaton import Automaton, WitnessSpec
 from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Definition, NodeTest, Step
 

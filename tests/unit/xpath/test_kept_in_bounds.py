@@ -10,15 +10,16 @@ from patterns import plain_spec
 
 from xscl.base.errors import DocumentLimitError
 from xscl.base.safe_xml import parse_xml
-from xscl.xpath import chains, condition
-from xscl.xpath.automaton import Automaton
-from xscl.xpath.condition import Memo
+from xscl.xpath.automaton import chains
+from xscl.xpath.automaton.automaton import Automaton
+from xscl.xpath.automaton.states import WitnessSpec
+from xscl.xpath.conditions import condition
+from xscl.xpath.conditions.condition import Memo
+from xscl.xpath.conditions.predicates import PredicateIndex
 from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.guards import Guards
 from xscl.xpath.nodes import Node
 from xscl.xpath.pattern import Axis, Comparison, Constant, Definition, Exists, Here, NodeTest, Step
-from xscl.xpath.predicates import PredicateIndex
-from xscl.xpath.states import WitnessSpec
 
 B = NodeTest("element", "", "b")
 ABOVE = Comparison(Here(), ">", Constant("1", is_number=True))

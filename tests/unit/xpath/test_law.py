@@ -16,8 +16,8 @@ from xpath_oracle import Law, Numbered, count_by_elementpath, is_undisputed
 from xscl.base.errors import XsclError
 from xscl.base.safe_xml import parse_xml
 from xscl.language.compile import compile_query
-from xscl.language.parser import parse_query
-from xscl.xpath.automaton import Automaton, WitnessSpec
+from xscl.language.syntax.parser import parse_query
+from xscl.xpath.automaton.automaton import Automaton, WitnessSpec
 from xscl.xpath.document_witnesses import match_document
 
 

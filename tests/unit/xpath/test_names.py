@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import Choices
 
-from xscl.xpath.condition import matches_name
-from xscl.xpath.names import TEXT, NodeTests, attribute
+from xscl.xpath.automaton.names import TEXT, NodeTests, attribute
+from xscl.xpath.conditions.condition import matches_name
 from xscl.xpath.pattern import NodeTest
 
 URIS = ("", "urn:n", "urn:m", "?", " ", "a b", "a", "}", "{")

@@ -18,9 +18,9 @@ from strategies import Choices, Dice
 from xpath_oracle import Numbered, condition_text
 
 from xscl.base.safe_xml import parse_xml, serialize
-from xscl.xpath import node_conditions, span_crossings
-from xscl.xpath.chunk_steps import ChunkSteps, Kind
-from xscl.xpath.node_conditions import Asked, NodeConditions
+from xscl.xpath.columns.steps import ChunkSteps, Kind
+from xscl.xpath.moves import conditions as node_conditions
+from xscl.xpath.moves.conditions import Asked, NodeConditions
 from xscl.xpath.pattern import (
     AllOf,
     AnyOf,
@@ -35,6 +35,7 @@ from xscl.xpath.pattern import (
     Step,
     Truth,
 )
+from xscl.xpath.spans import crossings as span_crossings
 
 KINDS: tuple[tuple[Kind, str], ...] = (("element", "//*"), ("attribute", "//@*"), ("text", "//text()"))
 

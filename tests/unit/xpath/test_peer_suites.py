@@ -23,8 +23,8 @@ from xscl.base.errors import XsclError
 from xscl.base.safe_xml import parse_xml
 from xscl.base.values import to_number
 from xscl.language.compile import compile_query
-from xscl.language.parser import parse_query
-from xscl.xpath.automaton import Automaton
+from xscl.language.syntax.parser import parse_query
+from xscl.xpath.automaton.automaton import Automaton
 from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Definition
 

@@ -14,10 +14,11 @@ from patterns import document as random_document
 from strategies import Choices, Dice
 
 from xscl.base.safe_xml import parse_xml
-from xscl.xpath import condition as condition_module
-from xscl.xpath import predicates
-from xscl.xpath.condition import Memo, holds, reach, select
-from xscl.xpath.intervals import Interval, Key, Ranges
+from xscl.xpath.conditions import condition as condition_module
+from xscl.xpath.conditions import predicates
+from xscl.xpath.conditions.condition import Memo, holds, reach, select
+from xscl.xpath.conditions.intervals import Interval, Key, Ranges
+from xscl.xpath.conditions.predicates import PredicateIndex
 from xscl.xpath.nodes import DocumentNode, Node, document_order
 from xscl.xpath.pattern import (
     AllOf,
@@ -38,7 +39,6 @@ from xscl.xpath.pattern import (
     conditions,
     exists_chain,
 )
-from xscl.xpath.predicates import PredicateIndex
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 HUGE = "9" * 400

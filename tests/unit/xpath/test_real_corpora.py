@@ -23,7 +23,7 @@ from xpath_oracle import Law, Numbered, count_by_elementpath, is_undisputed
 
 from xscl.base.errors import XsclError
 from xscl.base.safe_xml import parse_xml, serialize
-from xscl.xpath.automaton import Automaton
+from xscl.xpath.automaton.automaton import Automaton
 from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Definition
 

@@ -17,16 +17,16 @@ from rows_and_specs import NUMBERS, PLAIN, TEXTS, random_cells, random_shape, ra
 
 import xscl.xpath.relational
 import xscl.xpath.row_witness
-import xscl.xpath.span_crossings
-import xscl.xpath.span_search
+import xscl.xpath.spans.crossings
+import xscl.xpath.spans.search
 from xscl.base.alike_rows import LoneRows
 from xscl.base.errors import DocumentLimitError
 from xscl.base.safe_xml import parse_xml
 from xscl.base.values import number_text, time_key, to_number, value_hash
 from xscl.ingest.rows import cells_document
-from xscl.xpath.automaton import Automaton, WitnessSpec
+from xscl.xpath.automaton.automaton import Automaton, WitnessSpec
+from xscl.xpath.columns.formulas import There
 from xscl.xpath.document_witnesses import Witness, match_document
-from xscl.xpath.formulas import There
 from xscl.xpath.pattern import (
     AnyOf,
     Call,
@@ -347,7 +347,7 @@ def test_what_asks_for_much_of_a_row_is_walked(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("few", [0, 8, 1 << 30])
 def test_two_entries_at_once(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     """Many conditions on a value of one column and a span of another, some of them with more."""
-    monkeypatch.setattr(xscl.xpath.span_crossings, "_FEW", few)
+    monkeypatch.setattr(xscl.xpath.spans.crossings, "_FEW", few)
     chance = random.Random(3)
 
     def compared(name: str, op: str, value: int) -> Exists:
@@ -384,13 +384,13 @@ def test_rows_without_a_value_are_told_by_their_events() -> None:
 
 def test_what_all_rows_satisfy_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
-    holding = xscl.xpath.span_search._Search._holding
+    holding = xscl.xpath.spans.search._Search._holding
 
     def counted(search: Any, rows: Any, entries: Any) -> Any:
         looked_at.append(len(rows))
         return holding(search, rows, entries)
 
-    monkeypatch.setattr(xscl.xpath.span_search._Search, "_holding", counted)
+    monkeypatch.setattr(xscl.xpath.spans.search._Search, "_holding", counted)
     some = Comparison(Here(), "!=", Constant("x", is_number=False))
     spec = asks(path(child("r", Exists(child("a")), Exists(child("b")), Exists(child("c", some)))))
     asked = split_specs([spec], {"T": SHAPE}).asked["T"]

@@ -14,10 +14,10 @@ from tests.strategies import Dice
 from xscl.base import versioned_files as version_files
 from xscl.base.safe_xml import parse_xml
 from xscl.xpath import spec_files
-from xscl.xpath.automaton import Automaton
+from xscl.xpath.automaton.automaton import Automaton
+from xscl.xpath.automaton.states import WitnessSpec, spec_key
 from xscl.xpath.document_witnesses import Witness, match_document
 from xscl.xpath.spec_files import SpecFiles, load_automaton
-from xscl.xpath.states import WitnessSpec, spec_key
 
 DOCUMENT = parse_xml("<a k='1'><b>x</b><a><c>2</c><b k='x'/></a></a>")
 
@@ -110,7 +110,7 @@ from pathlib import Path
 from tests.patterns import plain_spec
 from xscl.xpath import spec_files
 from xscl.xpath.pattern import Definition, NodeTest, Step
-from xscl.xpath.states import State
+from xscl.xpath.automaton.states import State
 
 spec_files._MANY = 100
 count = spec_files._MANY + 1

@@ -12,12 +12,12 @@ from strategies import Dice
 from xpath_oracle import Law, Numbered
 
 from xscl.base.safe_xml import parse_xml
-from xscl.xpath import walk as module
-from xscl.xpath.automaton import Automaton
+from xscl.xpath.automaton import walk as module
+from xscl.xpath.automaton.automaton import Automaton
+from xscl.xpath.automaton.states import Branch
+from xscl.xpath.automaton.walk import Ahead
 from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.pattern import Axis, Call, Comparison, Constant, Definition, Here, NodeTest, Step, exists_chain
-from xscl.xpath.states import Branch
-from xscl.xpath.walk import Ahead
 
 K = NodeTest("attribute", "", "k")
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from oracle.words import words
 from strategies import Choices
 
-from xscl.xpath import word_index
-from xscl.xpath.word_index import WordIndex
+from xscl.xpath.conditions import word_index
+from xscl.xpath.conditions.word_index import WordIndex
 
 words_of = lru_cache(words)
 FUNCTIONS = ("contains", "starts-with", "contains-word")

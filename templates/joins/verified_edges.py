@@ -1,0 +1,125 @@
+"""Edges that a pass looks up on the pairs that its other edges have found, edge after edge.
+
+Pairs leave as soon as an edge does not hold that all their plans require.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from xscl.templates.columns import Int32s, Int64s, gather, take
+from xscl.templates.joins.order import JoinOrder
+from xscl.templates.joins.verify import held_on_pairs
+from xscl.templates.plans import Edge
+from xscl.templates.program import Program
+from xscl.templates.runs.view import FinderNumbers, RunView
+
+__all__ = ["Met", "Places"]
+
+
+class Met(NamedTuple):
+    """Pairs of rows with one matched edge each."""
+
+    edge: Int32s
+    doc_l: Int64s
+    doc_r: Int64s
+    ts_l: Int64s
+    ts_r: Int64s
+    shape_l: Int32s
+    shape_r: Int32s
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Runs in which edges of pairs are looked up."""
+
+    numbers: FinderNumbers
+    program: Program
+    views: Sequence[RunView]
+    """The runs that may have documents of a pair."""
+
+    def verified(self, met: Met, order: JoinOrder) -> Iterator[Met]:
+        """Iterate over the matched edges among those that are looked up on the pairs that others have found."""
+        waiting = np.flatnonzero(np.isin(met.edge, np.fromiter(order.verified, np.int64, len(order.verified))))
+        if not len(waiting):
+            return
+        asking = _each_once(take(met, waiting))
+        rest = {edge: set(others) for edge, others in order.verified.items()}
+        for step in range(max(map(len, order.required.values()), default=0)):
+            wanted = {edge: others[step : step + 1] for edge, others in order.required.items()}
+            for edge, others in wanted.items():
+                rest[edge] -= set(others)
+            at, other = _asked(asking.edge, wanted)
+            held = np.ones(len(asking.edge), dtype=np.bool_)
+            held[at] = False
+            for of, found in self._looked_up(asking, at, other):
+                held[of] = True
+                yield found
+            asking = take(asking, held)
+        for _, found in self._looked_up(asking, *_asked(asking.edge, {e: tuple(o) for e, o in rest.items()})):
+            yield found
+
+    def _looked_up(self, pairs: Met, at: Int64s, edges: Int64s) -> Iterator[tuple[Int64s, Met]]:
+        """Iterate over the rows of ``edges`` on the pairs at some places, an edge for each; and the places where there
+        are rows.
+        """
+        order = np.argsort(edges, kind="stable")
+        at, edges = at[order], edges[order]
+        if not len(edges):
+            return
+        starts = np.flatnonzero(np.diff(edges, prepend=-1)).tolist()
+        values: defaultdict[str, list[Int64s]] = defaultdict(list)
+        for start, end in zip(starts, [*starts[1:], len(edges)], strict=True):
+            edge = self.program.edges[int(edges[start])]
+            # Edges that compare texts for being equal, or different, are looked up together, however many there are.
+            together = edge.key.kind if edge.key.kind != "BAND" else f"BAND {edge.number}"
+            values[together].append(np.arange(start, end))
+        for parts in values.values():
+            of = np.concatenate(parts)
+            like = self.program.edges[int(edges[of[0]])]
+            held, found = self._holding(like, edges[of], take(pairs, at[of]))
+            yield at[of][held], found
+
+    def _holding(self, like: Edge, numbers: Int64s, pairs: Met) -> tuple[Int64s, Met]:
+        """Return the rows of edges on some pairs, and the place of each row's pair.
+
+        ``numbers`` are the edges, one for each pair, which compare values as ``like`` does.
+        """
+        distinct, which = np.unique(numbers, return_inverse=True)
+        edges = [self.program.edges[number].key for number in distinct.tolist()]
+        keys_l = self.numbers.keys(tuple((key.lvar, key.lfn) for key in edges))[which]
+        keys_r = self.numbers.keys(tuple((key.rvar, key.rfn) for key in edges))[which]
+        held = held_on_pairs(self.views, like, (keys_l, keys_r), pairs.doc_l, pairs.doc_r)
+        of = take(pairs, held.pair)
+        number = numbers[held.pair].astype(np.int32)
+        return held.pair, Met(number, of.doc_l, of.doc_r, of.ts_l, of.ts_r, held.shape_l, held.shape_r)
+
+
+def _each_once(met: Met) -> Met:
+    """Leave one row of each pair and edge."""
+    met = take(met, np.lexsort((met.doc_r, met.doc_l, met.edge)))
+    new = np.ones(len(met.edge), dtype=np.bool_)
+    new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in (met.edge, met.doc_l, met.doc_r)])
+    return take(met, new)
+
+
+def _asked(edges: Int32s, verified: Mapping[int, tuple[int, ...]]) -> tuple[Int64s, Int64s]:
+    """Return the edges to look up on pairs that some edges have found: places among those, and the edge to look up
+    there.
+    """
+    by = np.array(sorted(verified), dtype=np.int64)
+    if not len(by) or not len(edges):
+        return by[:0], by[:0]
+    lists = [verified[edge] for edge in by.tolist()]
+    others = np.array([other for each in lists for other in each], dtype=np.int64)
+    counts = np.array([len(each) for each in lists], dtype=np.int64)
+    begin = np.cumsum(counts) - counts
+    which = np.minimum(np.searchsorted(by, edges), len(by) - 1)
+    some = np.flatnonzero(by[which] == edges)
+    at, of = gather(begin[which[some]], counts[which[some]])
+    return some[of], others[at]

@@ -1,0 +1,188 @@
+"""Edges looked up on pairs of documents that other edges have found: inequalities, and equalities that nearly all
+pairs satisfy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from xscl.base.number_order import each_once
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
+from xscl.templates.joins.matched_edges import BEYOND
+from xscl.templates.joins.resolve import holds_exactly
+from xscl.templates.plans import Edge
+from xscl.templates.runs.run import KEY_BITS
+from xscl.templates.runs.view import RunView
+
+__all__ = ["MAX_COMPARED", "Held", "held_on_pairs"]
+
+_VALUE_BITS = 40
+"""Bits of the place of a value in its run."""
+MAX_COMPARED = 4_000_000
+"""Pairs of different values that an inequality compares in one pair of documents."""
+
+
+CLOSE = 1e-9
+"""Doubles that differ by no more than this part of what they were made of are compared exactly."""
+TINY = 1e-290
+"""Doubles below this are, too: they may be less precise."""
+
+
+class Held(NamedTuple):
+    """Rows of an edge on some pairs, in columns."""
+
+    pair: Int64s
+    """The place of the pair, rising."""
+    shape_l: Int32s
+    shape_r: Int32s
+
+
+def held_on_pairs(
+    runs: Sequence[RunView], edge: Edge, keys: tuple[Int64s, Int64s], left: Int64s, right: Int64s
+) -> Held:
+    """Return the rows that compare as an edge says on the pairs of documents ``left`` and ``right``.
+
+    ``keys`` are those of the left and the right side, for each pair.  Where more is to be compared than
+    ``MAX_COMPARED``, ``BEYOND`` stands for all rows of the pair.
+    """
+    mine, others = _rows_of(runs, left, keys[0]), _rows_of(runs, right, keys[1])
+    if edge.key.kind == "EQ":
+        return _equal(runs, mine, others)
+    compared = np.bincount(mine.pair, minlength=len(left)) * np.bincount(others.pair, minlength=len(left))
+    beyond = np.flatnonzero(compared > MAX_COMPARED)
+    marks = np.full(len(beyond), BEYOND, dtype=np.int32)
+    parts = [Held(beyond, marks, marks)]
+    compared[beyond] = 0
+    # Some pairs of documents at a time, by how much there is to compare.
+    part_of = np.cumsum(compared) // MAX_COMPARED
+    for part in each_once(part_of[compared > 0]).tolist():
+        chosen = (part_of == part) & (compared > 0)
+        parts.append(_compared(runs, edge, take(mine, chosen[mine.pair]), take(others, chosen[others.pair])))
+    held = stacked(parts)
+    return take(held, np.argsort(held.pair, kind="stable"))
+
+
+def _equal(runs: Sequence[RunView], mine: _Side, others: _Side) -> Held:
+    """Return rows of equal values."""
+    values = _value_numbers(runs, mine, others)
+    count = max((int(of.max(initial=0)) for of in values), default=0) + 1
+    code_l, code_r = (side.pair * count + of for side, of in zip((mine, others), values, strict=True))
+    order_l, order_r = np.argsort(code_l, kind="stable"), np.argsort(code_r, kind="stable")
+    at_l, at_r = _cross(code_l[order_l], code_r[order_r])
+    one, other = take(mine, order_l[at_l]), take(others, order_r[at_r])
+    return Held(one.pair, one.shape, other.shape)
+
+
+def _value_numbers(runs: Sequence[RunView], *sides: _Side) -> list[Int64s]:
+    """Give the values of rows numbers; equal texts, and no others, have one number."""
+    codes = np.concatenate([side.run << _VALUE_BITS | side.value for side in sides])
+    distinct, which = np.unique(codes, return_inverse=True)
+    run, value = distinct >> _VALUE_BITS, distinct & ((1 << _VALUE_BITS) - 1)
+    texts = _texts(runs, run, value).dictionary_encode("encode")
+    numbers = texts.indices.to_numpy(zero_copy_only=False).astype(np.int64)[which]
+    return np.split(numbers, np.cumsum([len(side.run) for side in sides])[:-1])
+
+
+def _compared(runs: Sequence[RunView], edge: Edge, mine: _Side, others: _Side) -> Held:
+    """Return rows whose values compare as an edge says."""
+    at_l, at_r = _cross(mine.pair, others.pair)
+    one, other = take(mine, at_l), take(others, at_r)
+    holds = np.flatnonzero(_holds(runs, edge, one, other))
+    return Held(one.pair[holds], one.shape[holds], other.shape[holds])
+
+
+class _Side(NamedTuple):
+    """Rows of one side of some pairs."""
+
+    pair: Int64s
+    """Rising."""
+    run: Int64s
+    value: Int64s
+    """The place of the value in its run."""
+    shape: Int32s
+    number: npt.NDArray[np.float64]
+
+
+def _rows_of(runs: Sequence[RunView], docs: Int64s, keys: Int64s) -> _Side:
+    """Return the rows of a key in each of some documents, a key for each."""
+    none = np.empty(0, dtype=np.int64)
+    parts = [_Side(none, none, none, np.empty(0, dtype=np.int32), np.empty(0))]
+    for number, view in enumerate(runs):
+        pair, row = view.of_documents(docs, keys)
+        if not len(row):
+            continue  # most runs have none of these documents
+        run = view.run
+        slices = run.slices_of(row)
+        value = run.slice_codes[slices] >> KEY_BITS
+        of = np.full(len(row), number)
+        parts.append(_Side(pair, of, value, view.shapes(run.shape[row]), run.numbers[slices]))
+    side = stacked(parts)
+    return take(side, np.argsort(side.pair, kind="stable"))
+
+
+def _cross(left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:
+    """Places of equal numbers of two rising lists: every one with every one."""
+    begin = np.searchsorted(right, left, side="left")
+    at_r, at_l = gather(begin, np.searchsorted(right, left, side="right") - begin)
+    return at_l, at_r
+
+
+def _holds(runs: Sequence[RunView], edge: Edge, left: _Side, right: _Side) -> Bools:
+    """Tell whether the values of each pair of rows satisfy an edge."""
+    key = edge.key
+    holds: Bools
+    if key.kind == "NE":
+        one, other = _value_numbers(runs, left, right)
+        holds = one != other
+        return holds
+    if not (key.lfn or "").startswith("number"):
+        holds = _TEXTS[key.op](_text(runs, left), _text(runs, right)).to_numpy(zero_copy_only=False)
+        return holds
+    scaled = float(key.f) * right.number
+    line = scaled + float(key.add)
+    with np.errstate(invalid="ignore"):
+        holds = _NUMBERS[key.op](left.number, line)
+        size = np.abs(left.number) + np.abs(scaled) + abs(float(key.add))
+        least = np.minimum(np.minimum(np.abs(left.number), np.abs(right.number)), np.abs(scaled))
+        sure = (np.abs(left.number - line) > CLOSE * size) & (least >= TINY)
+    # What doubles cannot tell is compared exactly; so is what they cannot hold.
+    close = np.flatnonzero(~sure)
+    if len(close):
+        texts = zip(*(_text(runs, take(side, close)).to_pylist() for side in (left, right)), strict=True)
+        holds[close] = [holds_exactly(edge, one, other) for one, other in texts]
+    return holds
+
+
+_NUMBERS = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "=": np.equal,
+    "!=": np.not_equal,
+}
+_TEXTS = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}
+
+
+def _text(runs: Sequence[RunView], side: _Side) -> pa.Array:
+    """Return the value of each row."""
+    return _texts(runs, side.run, side.value)
+
+
+def _texts(runs: Sequence[RunView], run: Int64s, value: Int64s) -> pa.Array:
+    """Return values by their run and their place there."""
+    parts, places = [], []
+    for number in each_once(run).tolist():
+        of = np.flatnonzero(run == number)
+        parts.append(runs[number].run.texts.take(pa.array(value[of])))
+        places.append(of)
+    if not parts:
+        return pa.array([], pa.string())
+    back = np.argsort(np.concatenate(places))
+    return pa.concat_arrays(parts).take(pa.array(back))

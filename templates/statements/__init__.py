@@ -1,0 +1,9 @@
+"""Templates as statements, for people and for tests.
+
+Modules in reading order:
+
+* ``relations``: the relations that statements speak of
+* ``sql``: the thesis' conjunctive query of a template, for people and for tests
+* ``dialects``: statements of templates as texts of Spark SQL, SQLite and DuckDB
+* ``picture``: templates drawn, and their query in Datalog
+"""

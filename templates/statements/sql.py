@@ -1,0 +1,389 @@
+"""The conjunctive query CQ_T of a template as one SQL statement (thesis 6.4), for people and for tests.
+
+The engine evaluates all templates by a better shared plan (``program``, ``join``, ``resolve``); tests hold that plan
+equal to these statements, which run unchanged on Spark SQL and on SQLite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    CompoundSelect,
+    FromClause,
+    Select,
+    and_,
+    case,
+    false,
+    literal,
+    not_,
+    null,
+    or_,
+    select,
+    true,
+    union_all,
+)
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.elements import Null, True_
+from sqlalchemy.sql.functions import GenericFunction
+from sqlalchemy.sql.selectable import NamedFromClause
+
+from xscl.base.docids import PUBLISHED, SERIAL_BITS
+from xscl.templates.bounds import UNBOUNDED
+from xscl.templates.graph import MIRRORED
+from xscl.templates.statements.relations import (
+    R_BIN,
+    R_DOC,
+    R_DOCTS,
+    R_GUARD,
+    R_MEMBER,
+    R_ORDINAL,
+    SUBSCRIBED,
+    rt_table,
+)
+from xscl.templates.template import Template
+
+__all__ = ["cq_statement", "query_statement"]
+
+
+def cq_statement(
+    template: Template, *, streams: bool = True, exchanges: bool = True, guards: bool = True, rows: bool = False
+) -> Select[tuple[object, ...]]:
+    """CQ_T over ``rt_<template>``, ``r_bin``, ``r_doc``, ``r_docts``, ``r_member`` and ``r_guard``.
+
+    Rows: (qid, case, docid1…, node1…), one per query and combination of bindings of its meta-variables.  R_docTS says
+    more than times, because versions of one item never join and ONCE orders equal times by channel and id.  Without
+    ``streams`` it is for queries and documents that know none, without ``exchanges`` for queries whose R_T has no
+    ``exchange_i_j``, without ``guards`` for queries that have none.  With ``rows``, and ``r_ordinal``, it is also for
+    queries with row windows.
+    """
+    found = _Matched(template, rt_table(template).alias("rt"), streams, guards, "", rows)
+    conditions = found.conditions
+    if exchanges and template.block_count > 1:
+        other = _Matched(template, rt_table(template).alias("rtx"), streams, guards, "x")
+        conditions.append(not_(_exchanged(found, other, streams)))
+    return found.select().where(*_unsettled(conditions))
+
+
+def query_statement(
+    template: Template, rows: Sequence[Mapping[str, object]]
+) -> Select[tuple[object, ...]] | CompoundSelect[tuple[object, ...]]:
+    """CQ_T for one query, whose rows of ``rt_<template>`` are given: their constants stand in place of the relation.
+
+    A case is a SELECT of its own, and conditions that its constants settle are left out.
+    """
+    cases = []
+    for row in rows:
+        found = _Matched(template, _Constants(template, row), True, True, "", True)
+        conditions = found.conditions
+        if any(row[name] for name in row if name.startswith("exchange_")):
+            others = (_Matched(template, _Constants(template, each), True, True, "x") for each in rows)
+            conditions += [not_(_exchanged(found, other, True)) for other in others]
+        cases.append(found.select().where(*_unsettled(conditions)))
+    return cases[0] if len(cases) == 1 else union_all(*cases)
+
+
+class _Columns(Protocol):
+    """A row of R_T: a relation that is joined, or the constants of one query."""
+
+    @property
+    def c(self) -> Any:
+        """Columns by their names."""
+
+
+class _Constants:
+    """A row of R_T as constants."""
+
+    def __init__(self, template: Template, row: Mapping[str, object]) -> None:
+        columns = rt_table(template).columns
+        self.c: dict[str, ColumnElement[Any]] = {
+            column.name: null() if row[column.name] is None else literal(row[column.name], column.type)
+            for column in columns
+        }
+
+
+_UNKNOWN = object()
+"""Value of a column of a relation."""
+
+
+def _value(column: ColumnElement[Any]) -> object:
+    """Return the value of a constant."""
+    if isinstance(column, Null):
+        return None
+    return column.value if isinstance(column, BindParameter) else _UNKNOWN
+
+
+def _unsettled(conditions: Sequence[ColumnElement[bool]]) -> list[ColumnElement[bool]]:
+    """Leave out the conditions that hold anyway."""
+    return [condition for condition in conditions if not isinstance(condition, True_)]
+
+
+def _decided(holds: bool) -> ColumnElement[bool]:
+    return true() if holds else false()
+
+
+def _is(column: ColumnElement[Any], constant: object) -> ColumnElement[bool]:
+    """Compare a column of R_T with a constant; what is known already is decided here."""
+    value = _value(column)
+    return column == constant if value is _UNKNOWN else _decided(value == constant)
+
+
+def _is_null(column: ColumnElement[Any]) -> ColumnElement[bool]:
+    value = _value(column)
+    return column.is_(None) if value is _UNKNOWN else _decided(value is None)
+
+
+class _Matched:
+    """The relations of a template's matches joined, and their conditions, whatever ``exchange_i_j`` says."""
+
+    def __init__(
+        self, template: Template, rt: _Columns, streams: bool, guards: bool, mark: str, rows: bool = False
+    ) -> None:
+        """``mark`` ends the names of relations, so that they may stand in one statement with others."""
+        self.template = template
+        self.rt = rt
+        self.query = query = _Conjunction(rt if isinstance(rt, FromClause) else None)
+        # R_T first, then the first block, then along the value joins: every relation is entered with something bound,
+        # which matters to engines that join in the written order.
+        _bind_block(query, rt, template, 0, mark)
+        for edge in _reachable_order(template):
+            left, right, kind = template.joins[edge - 1]
+            values = {side: R_DOC.alias(f"{side}{edge}{mark}") for side in ("l", "r")}
+            sides = [("l", left), ("r", right)]
+            # From the side whose document is known to the other one.
+            sides.sort(key=lambda side: template.blocks[side[1]] not in query.docids)
+            for number, (side, place) in enumerate(sides):
+                doc = values[side]
+                on = [doc.c.fn == rt.c[f"fn_{side}_{edge}"]]
+                if number == 1:
+                    on.append(_comparison(rt, edge, kind, values["l"], values["r"]))
+                query.join(doc, on, template.blocks[place], [(place, doc.c.node)])
+        for block in range(1, template.block_count):
+            _bind_block(query, rt, template, block, mark)
+        self.docs = docs = [R_DOCTS.alias(f"d{block + 1}{mark}") for block in range(template.block_count)]
+        members = [R_MEMBER.alias(f"m{block + 1}{mark}") for block in range(template.block_count)]
+        for block, doc in enumerate(docs):
+            query.join(doc, [], block, [])
+        self.conditions = [*query.conditions, *_document_conditions(template, rt, docs)]
+        for block, (doc, member) in enumerate(zip(docs, members, strict=True), start=1) if streams else ():
+            stream = rt.c[f"stream{block}"]
+            if _value(stream) is None:
+                self.conditions.append(doc.c.whole == true())
+                continue
+            of_stream = and_(member.c.docid == doc.c.docid, member.c.stream == stream)
+            query.left_join(member, of_stream)
+            self.conditions.append(or_(member.c.docid.is_not(None), and_(_is_null(stream), doc.c.whole == true())))
+        for block, doc in enumerate(docs, start=1) if guards else ():
+            held, guard = R_GUARD.alias(f"g{block}{mark}"), rt.c[f"guard{block}"]
+            if _value(guard) is None:
+                continue
+            satisfied = and_(held.c.docid == doc.c.docid, held.c.guard == guard)
+            query.left_join(held, satisfied)
+            self.conditions.append(or_(_is_null(guard), held.c.docid.is_not(None)))
+        for block, doc in enumerate(docs, start=1) if rows and len(docs) > 1 else ():
+            if _value(rt.c[f"n{block}"]) is not None:
+                self._count_rows(block, doc, mark)
+
+    def _count_rows(self, block: int, doc: NamedFromClause, mark: str) -> None:
+        """Ask that the event so many behind a block's has not come when the last member has."""
+        own, other = R_ORDINAL.alias(f"o{block}{mark}"), R_ORDINAL.alias(f"p{block}{mark}")
+        newest, last = self.rt.c[f"n{block}"], _Greatest(*(_place(each.c.docid) for each in self.docs))
+        self.query.left_join(own, own.c.docid == doc.c.docid)
+        behind = and_(
+            other.c.channel == own.c.channel, other.c.ordinal == own.c.ordinal + newest, other.c.docid <= last
+        )
+        self.query.left_join(other, behind)
+        self.conditions.append(or_(_is_null(newest), other.c.docid.is_(None)))
+
+    def select(self) -> Select[tuple[object, ...]]:
+        """Select the query, the case, and the documents and nodes that match."""
+        statement = select(
+            self.rt.c["qid"].label("qid"),
+            self.rt.c["case"].label("case"),
+            *(doc.c.docid.label(f"docid{i}") for i, doc in enumerate(self.docs, start=1)),
+            *(self.query.nodes[place].label(f"node{place + 1}") for place in range(self.template.width)),
+        )
+        return statement.select_from(self.query.joined).distinct()
+
+
+class _Greatest(GenericFunction[int]):
+    """The greatest of some numbers."""
+
+    name = "greatest"
+    inherit_cache = True
+
+
+@compiles(_Greatest, "sqlite")
+def _greatest_on_sqlite(element: _Greatest, compiler: SQLCompiler, **options: Any) -> str:
+    return f"max({compiler.process(element.clauses, **options)})"
+
+
+def _exchanged(found: _Matched, other: _Matched, streams: bool) -> ColumnElement[bool]:
+    """Tell whether the query matches with two neighbouring members exchanged, and that match is complete before this
+    one.
+
+    Where both are complete with one document, the match whose left member is first counts as the earlier one.
+    Without streams both have the same documents.
+    """
+    last, other_last = (_Greatest(*(_place(doc.c.docid) for doc in docs)) for docs in (found.docs, other.docs))
+    ways = []
+    for i in range(len(found.docs) - 1):
+        docs = list(found.docs)
+        docs[i], docs[i + 1] = docs[i + 1], docs[i]
+        right_first = not_(_is_first(found.docs[i], found.docs[i + 1]))
+        ways.append(
+            and_(
+                _is(found.rt.c[f"exchange_{i + 1}_{i + 2}"], True),
+                or_(other_last < last, and_(other_last == last, right_first)) if streams else right_first,
+                *(
+                    and_(mine.c.channel == theirs.c.channel, mine.c.id == theirs.c.id)
+                    for mine, theirs in zip(other.docs, docs, strict=True)
+                ),
+            )
+        )
+    same = true() if isinstance(other.rt, _Constants) else other.rt.c["qid"] == found.rt.c["qid"]
+    outer = [found.rt] if isinstance(found.rt, FromClause) else []
+    return (
+        select(other.rt.c["qid"])
+        .select_from(other.query.joined)
+        .where(and_(same, or_(*ways), *other.conditions))
+        .correlate(found.query.joined, *outer, *found.docs)
+        .exists()
+    )
+
+
+class _Conjunction:
+    """A chain of joins that remembers which column each document and each meta-variable was first bound to."""
+
+    def __init__(self, first: FromClause | None) -> None:
+        self._source = first
+        self.conditions: list[ColumnElement[bool]] = []
+        """Conditions of a first relation, which is joined with nothing."""
+        self.docids: dict[int, ColumnElement[int]] = {}
+        self.nodes: dict[int, ColumnElement[int]] = {}
+
+    @property
+    def joined(self) -> FromClause:
+        """Relations that were joined so far."""
+        assert self._source is not None
+        return self._source
+
+    def left_join(self, relation: NamedFromClause, on: ColumnElement[bool]) -> None:
+        """Join a relation that need not have a row."""
+        self._source = self.joined.join(relation, on, isouter=True)
+
+    def join(
+        self,
+        relation: NamedFromClause,
+        on: list[ColumnElement[bool]],
+        block: int,
+        nodes: list[tuple[int, ColumnElement[int]]],
+    ) -> None:
+        """Join ``relation``, a row of block's document that speaks of these meta-variables' nodes."""
+        docid = self.docids.setdefault(block, relation.c.docid)
+        if docid is not relation.c.docid:
+            on = [*on, relation.c.docid == docid]
+        for place, column in nodes:
+            known = self.nodes.setdefault(place, column)
+            if known is not column:
+                on = [*on, column == known]
+        if self._source is None:
+            self._source = relation
+            self.conditions += on
+        else:
+            self._source = self._source.join(relation, and_(true(), *on))
+
+
+def _reachable_order(template: Template) -> list[int]:
+    """Return the value joins (from 1) in an order in which each, where possible, starts from a block that is known."""
+    waiting = list(range(1, len(template.joins) + 1))
+    known = {0}
+    found = []
+    while waiting:
+        blocks = {edge: {template.blocks[place] for place in template.joins[edge - 1][:2]} for edge in waiting}
+        edge = next((edge for edge in waiting if blocks[edge] & known), waiting[0])
+        waiting.remove(edge)
+        known |= blocks[edge]
+        found.append(edge)
+    return found
+
+
+def _comparison(rt: _Columns, edge: int, kind: str, left: FromClause, right: FromClause) -> ColumnElement[bool]:
+    """Return what a value join asks of two rows of R_doc; numbers are compared as doubles."""
+    if kind == "EQ":
+        return left.c.strval == right.c.strval
+    if kind == "NE":
+        return left.c.strval != right.c.strval
+    f, add, op, alone = (rt.c[f"{name}_{edge}"] for name in ("f", "add", "op", "alone"))
+    fn = rt.c[f"fn_l_{edge}"]
+    of_numbers = fn.like("number%") if _value(fn) is _UNKNOWN else _decided(str(_value(fn)).startswith("number"))
+    numbers = or_(
+        *(
+            and_(_is(alone, side), _is(op, name), one.c.num.bool_op(name)(_line(f, add, other.c.num)))
+            for side, one, other in (("l", left, right), ("r", right, left))
+            for name in MIRRORED
+        )
+    )
+    # Without arithmetic the left side stands alone.
+    strings = or_(
+        *(and_(_is(op, name), left.c.strval.bool_op(name)(right.c.strval)) for name in ("<", "<=", ">", ">="))
+    )
+    return or_(and_(of_numbers, numbers), and_(not_(of_numbers), strings))
+
+
+def _line(f: ColumnElement[Any], add: ColumnElement[Any], number: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return ``f * number + add``."""
+    multiple = number if _value(f) == 1.0 else f * number
+    return multiple if _value(add) == 0.0 else multiple + add
+
+
+def _bind_block(query: _Conjunction, rt: _Columns, template: Template, block: int, mark: str) -> None:
+    """Return the structural facts of one block; a block of one variable v has rows (v, v, n, n)."""
+    places = [place for place in range(template.width) if template.blocks[place] == block]
+    edges = [(template.parents[place], place) for place in places if template.parents[place] >= 0]
+    for upper, lower in edges or [(places[0], places[0])]:
+        fact = R_BIN.alias(f"b{lower + 1}{mark}")
+        on = [fact.c.var1 == rt.c[f"var{upper + 1}"], fact.c.var2 == rt.c[f"var{lower + 1}"]]
+        query.join(fact, on, block, [(upper, fact.c.node1), (lower, fact.c.node2)])
+
+
+def _document_conditions(template: Template, rt: _Columns, docs: Sequence[FromClause]) -> list[ColumnElement[bool]]:
+    sees_from, ts_from = (rt.c[name] for name in SUBSCRIBED)
+    conditions: list[ColumnElement[bool]] = [_place(doc.c.docid) > sees_from for doc in docs]
+    if _value(ts_from) is not None:
+        conditions += [or_(_is_null(ts_from), doc.c.ts >= ts_from) for doc in docs]
+    if template.block_count > 1:
+        conditions += [doc.c.late == false() for doc in docs]
+    for i, j in template.pairs:
+        a, b = docs[i - 1], docs[j - 1]
+        difference, once = b.c.ts - a.c.ts, rt.c[f"once_{i}_{j}"]
+        low, high = rt.c[f"lo_{i}_{j}"], rt.c[f"hi_{i}_{j}"]
+        first = _is_first(a, b)
+        conditions += [
+            a.c.item != b.c.item,
+            true() if _value(low) == -UNBOUNDED else difference >= low,
+            true() if _value(high) == UNBOUNDED else difference <= high,
+            or_(_is(once, 0), and_(_is(once, 1), first), and_(_is(once, -1), not_(first))),
+        ]
+    return conditions
+
+
+def _is_first(a: FromClause, b: FromClause) -> ColumnElement[bool]:
+    """Tell whether one row of R_docTS is before another by (ts, channel, id)."""
+    return or_(
+        a.c.ts < b.c.ts,
+        and_(
+            a.c.ts == b.c.ts,
+            or_(a.c.channel < b.c.channel, and_(a.c.channel == b.c.channel, a.c.id < b.c.id)),
+        ),
+    )
+
+
+def _place(docid: ColumnElement[int]) -> ColumnElement[int]:
+    """``places.place_of`` of a column."""
+    published = (docid - PUBLISHED).self_group().bitwise_rshift(SERIAL_BITS)
+    return case((docid >= PUBLISHED, published), else_=docid)

@@ -1,0 +1,245 @@
+"""The states of the automaton: steps, and what is wanted of the nodes that reach a state.
+
+States are hash-consed prefixes of definitions: (state before, step).  Two queries that ask for the same path under the
+same conditions share its state, so what a document costs grows with distinct definitions, not with queries.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from xscl.base.mixed import by_column
+from xscl.base.own_functions import own_parts
+from xscl.base.values import hash64
+from xscl.xpath.automaton.row_template import RowTemplate, alone
+from xscl.xpath.guards import FREE
+from xscl.xpath.pattern import Axis, Definition
+
+__all__ = [
+    "DOCUMENT_NODE",
+    "Branch",
+    "LeafSpec",
+    "SpecKey",
+    "State",
+    "WitnessSpec",
+    "own_digest",
+    "own_digests",
+    "spec_digests",
+    "spec_key",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class WitnessSpec:
+    """One variable whose nodes are wanted, and what is wanted of them.
+
+    ``functions`` name the values to keep (``''`` is the string value itself; some say how each column of a row is read,
+    ``base.mixed``); None among them asks for a row without a
+    value, by which a block is found that joins by time alone or not at all.  ``edges`` are pairs of definitions (upper,
+    lower) of the reduced pattern: their bindings on the way to a node, or hanging off that way, are kept with it.
+    ``hanging`` are those of them that hang off, even where their lower end has the definition of a node on the way.
+    """
+
+    definition: Definition
+    functions: tuple[str | None, ...]
+    edges: tuple[tuple[Definition, Definition], ...]
+    hanging: tuple[tuple[Definition, Definition], ...] = ()
+
+
+SpecKey = tuple[int, tuple[str | None, ...], tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+
+
+def spec_key(spec: WitnessSpec) -> SpecKey:
+    """Return the key that equal specs share; a key is hashed sooner than a spec."""
+    edges, hanging = (tuple((upper.key, lower.key) for upper, lower in pairs) for pairs in (spec.edges, spec.hanging))
+    return spec.definition.key, spec.functions, edges, hanging
+
+
+def spec_digests(spec: WitnessSpec) -> frozenset[int]:
+    """64 bits, never 0, that stand for what a spec asks of a document, wherever only a number fits.
+
+    There are two if it wants rows with values and rows without.  Which functions it wants makes no difference, because
+    that changes when more is known of a channel, while rows are kept.
+    """
+    definition, functions, edges, hanging = spec_key(spec)
+    kinds = {function is not None for function in functions}
+    return frozenset(hash64(repr((definition, valued, edges, hanging))) or 1 for valued in kinds)
+
+
+def own_digest(definition: int, own: tuple[str, ...]) -> int:
+    """64 bits, never 0, for whoever asks for values of a variable by these functions of one's own."""
+    return hash64(repr((definition, own))) or 1
+
+
+def own_digests(spec: WitnessSpec) -> frozenset[int]:
+    """Return ``own_digest`` of all values that a spec asks for by functions of one's own."""
+    own = {own_parts(function) for function in spec.functions if function is not None}
+    return frozenset(own_digest(spec.definition.key, names) for names in own if names)
+
+
+@dataclass(slots=True)
+class LeafSpec:
+    """The requests for a state's nodes, each with the number of specs that make it."""
+
+    functions: Counter[str | None] = field(default_factory=Counter)
+    edges: Counter[tuple[State, State]] = field(default_factory=Counter)
+    hanging: Counter[tuple[State, State]] = field(default_factory=Counter)
+    pairs: tuple[tuple[State, State], ...] = ()
+    """All edges, those with a higher upper end first."""
+    deferred: bool = False
+    """Its rows are made when the document has been walked: an edge hangs off the way, conditions stand on it, or values
+    differ by the name of the node."""
+    alone: bool = True
+    """No edge leads from or to another node, and values do not differ by the name of the node."""
+    template: RowTemplate | None = None
+    """The rows of a node, where the leaf is alone and has conditions; made when first asked for."""
+    climbed: tuple[State, ...] = ()
+    """States whose nodes must be noted for the sake of this leaf's chains."""
+
+    def settle(self, end: State) -> None:
+        """Bring what follows from the edges up to date; ``end`` is the leaf's state."""
+        found = {*self.edges, *self.hanging}
+        # The keys make the order the same in every process.
+        self.pairs = tuple(sorted(found, key=lambda pair: (pair[0].depth, pair[1].depth, pair[0].key, pair[1].key)))
+        hangs = bool(self.hanging) or not all(_on_way(lower, end) for _, lower in self.edges)
+        named = any(map(by_column, self.functions))
+        self.deferred = hangs or not end.plain or named
+        self.template = None
+        self.alone = not named and not self.hanging and all(upper is lower is end for upper, lower in self.edges)
+
+
+DOCUMENT_NODE = -1
+"""The number of the test that the document node passes."""
+_NO_GUARDED: dict[int, State] = {}
+_NO_BRANCHES: dict[int, Branch] = {}
+"""Branches of the many states that have none. Nothing is ever put in."""
+
+
+class State:
+    """A prefix of definitions.  Its parent is None for the document node of a channel."""
+
+    __slots__ = (
+        "attributes",
+        "axis",
+        "child",
+        "depth",
+        "descendant",
+        "guard",
+        "key",
+        "leaf",
+        "parent",
+        "plain",
+        "climbed",
+        "test",
+        "texts",
+        "uses",
+    )
+
+    def __init__(self, parent: State | None, axis: Axis, test: int, guard: int) -> None:
+        self.parent = parent
+        self.axis: Axis = axis
+        self.test = test
+        """The number of the node test."""
+        self.guard = guard
+        """The number of the conditions on the node itself."""
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.plain: bool = guard == FREE and (parent is None or parent.plain)
+        """No conditions on the node or above it."""
+        self.child: dict[int, Branch] = _NO_BRANCHES
+        """The next steps by the number of their node test."""
+        self.descendant: dict[int, Branch] = _NO_BRANCHES
+        self.attributes = False
+        """A next step has been one to attributes."""
+        self.texts = False
+        """A next step has been one to text nodes."""
+        self.leaf: LeafSpec | None = None
+        self.key = 0
+        """The digest of the definition that ends here, known where a spec speaks of it."""
+        self.uses = 0
+        """Mentions in specs."""
+        self.climbed = 0
+        """Leaves whose chains climb from this state's nodes."""
+
+    @property
+    def deferred(self) -> bool:
+        """Rows of these nodes are made when the document has been walked, not from a template."""
+        return self.leaf is not None and self.leaf.deferred
+
+    def template(self) -> RowTemplate | None:
+        """Return the rows of a node that is reached where conditions hold; None if chains speak of other nodes too."""
+        leaf = self.leaf
+        if leaf is None or not leaf.alone:
+            return None
+        if leaf.template is None:
+            leaf.template = alone([(self.key, leaf.functions, bool(leaf.pairs))])
+        return leaf.template
+
+    def branches(self, axis: Axis) -> dict[int, Branch]:
+        """Return the next steps of one axis."""
+        return self.child if axis == "child" else self.descendant
+
+    def grow(self, axis: Axis, test: int, kind: str) -> Branch:
+        """Add a next step."""
+        self.attributes |= kind == "attribute"
+        self.texts |= kind == "text"
+        branch = Branch()
+        if axis == "child":
+            self.child = self.child or {}
+            self.child[test] = branch
+        else:
+            self.descendant = self.descendant or {}
+            self.descendant[test] = branch
+        return branch
+
+
+class Branch:
+    """The states that one state leads to by one axis and node test."""
+
+    __slots__ = ("free", "guarded")
+
+    def __init__(self) -> None:
+        self.free: State | None = None
+        """The one whose node has no conditions of its own."""
+        self.guarded: dict[int, State] = _NO_GUARDED
+        """The others, by the number of their node's conditions."""
+
+    def get(self, guard: int) -> State | None:
+        """Return the state with these conditions."""
+        return self.free if guard == FREE else self.guarded.get(guard)
+
+    def put(self, guard: int, state: State) -> None:
+        """Take in a state."""
+        if guard == FREE:
+            self.free = state
+        else:
+            self.guarded = self.guarded or {}
+            self.guarded[guard] = state
+
+    def take_out(self, state: State) -> bool:
+        """Take a state out; whether it was in."""
+        if self.get(state.guard) is not state:
+            return False
+        if state.guard == FREE:
+            self.free = None
+        else:
+            del self.guarded[state.guard]
+        return True
+
+    def holding(self, guards: set[int]) -> list[State]:
+        """Return the guarded states whose conditions are among those that hold."""
+        if len(guards) < len(self.guarded):
+            return [self.guarded[guard] for guard in guards if guard in self.guarded]
+        return [state for guard, state in self.guarded.items() if guard in guards]
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is left."""
+        return self.free is None and not self.guarded
+
+
+def _on_way(state: State, end: State) -> bool:
+    at: State | None = end
+    while at is not None and at is not state:
+        at = at.parent
+    return at is state

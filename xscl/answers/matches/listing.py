@@ -1,0 +1,398 @@
+"""Listings of matches, by time or in the order of commits, with values and documents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar, overload
+
+from xscl.answers.matches.current import current_of
+from xscl.answers.matches.cursors import START, Cursor, parse_cursor, refuse_ahead
+from xscl.answers.matches.growing_parts import growing_parts
+from xscl.answers.matches.kept_notes import incomplete_notes
+from xscl.answers.matches.reader import FoundMatch, MatchReader
+from xscl.answers.matches.replacements import Replacements
+from xscl.answers.matches.times import Times
+from xscl.base.errors import CatalogError, EngineError
+from xscl.base.notebook import table_html
+from xscl.base.safe_xml import in_fresh_dictionary
+from xscl.base.system_errors import named_file_faults
+from xscl.base.types import Match, MatchSource, Retraction, format_time, time_bound, with_fields
+from xscl.base.values import digest_text
+from xscl.batches.match_documents import Shown, Wanted, match_outputs, shown_of
+from xscl.catalog.batches import newest_batch
+from xscl.catalog.channels import all_facts, read_channels, read_streams
+from xscl.store.event_files import event_document, events_of
+from xscl.store.home import Home
+
+__all__ = [
+    "ALL_MATCHES",
+    "Listing",
+    "MatchListing",
+    "NewestMatches",
+    "built_matches",
+    "find_match",
+    "list_matches",
+    "match_json",
+    "named_matches",
+    "newest_matches",
+    "with_other_documents",
+]
+
+
+_BACK, _FURTHER = 100, 8
+"""Batches that are looked through for the last matches at first, and how many times more then."""
+_SPARE = 10
+"""Times as many of the last matches that are remembered, because later ones may be taken back."""
+_KEPT = 20_000
+"""Matches, without documents, that a listing keeps from counting them."""
+_SHOWN = 10
+"""Matches that a listing shows of itself."""
+_Item = TypeVar("_Item")
+_COLUMNS = ("query", "ts", "events", "values", "document")
+
+
+class MatchListing(Iterator[Match]):
+    """Matches one by one, and the cursor to go on from."""
+
+    def __init__(
+        self,
+        find: Callable[[], Iterator[FoundMatch]],
+        build: Callable[[Iterator[FoundMatch]], Iterator[Match]],
+        begin: Cursor | None,
+        end: Cursor,
+        limit: int | None,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self._find, self._build = find, build
+        self.notes = notes
+        """Sentences on what the listing may lack."""
+        self._limit = limit
+        self._length: int | None = None
+        self._kept: list[FoundMatch] | None = None
+        self._matches: Iterator[Match] | None = None
+        self._in_order = begin is not None
+        self._end = str(end)
+        self._left = limit
+        self.cursor = str(begin or START)
+        """Behind the last match that was handed out in the order of commits; where the listing began, while matches
+        come in another order; behind all that was committed when the listing was asked for, once it has ended."""
+
+    def __next__(self) -> Match:
+        if self._left == 0:
+            raise StopIteration
+        if self._matches is None:
+            self._matches = self._read()
+        try:
+            match = next(self._matches)
+        except StopIteration:
+            self.cursor = self._end
+            raise
+        if self._left is not None:
+            self._left -= 1
+        if self._in_order:
+            self.cursor = match.cursor
+        return match
+
+    def __len__(self) -> int:
+        """Count the matches, whatever was handed out of them; no document is read."""
+        if self._length is None:
+            # list() asks for the length first, and then for the same matches.
+            found = self._find()
+            kept = list(islice(found, _KEPT + 1))
+            count = len(kept) + sum(1 for _ in found)
+            self._kept = kept if count <= _KEPT else None
+            self._length = count if self._limit is None else min(count, self._limit)
+        return self._length
+
+    def queries(self) -> Counter[str]:
+        """Count the matches by query, whatever was handed out of them; no document is read."""
+        return Counter(item.query.name for item in islice(self._find(), self._limit))
+
+    def _read(self) -> Iterator[Match]:
+        return self._build(self._find() if self._kept is None else iter(self._kept))
+
+    def __bool__(self) -> bool:
+        return next(islice(self._read(), self._limit), None) is not None
+
+    @overload
+    def __getitem__(self, place: int) -> Match: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Match]: ...
+    def __getitem__(self, place: int | slice) -> Match | list[Match]:
+        """Give a match, or a list of some, by their places in the listing, whatever was handed out of it."""
+        if isinstance(place, slice):
+            first, last, step = place.indices(len(self)) if _needs_length(place) else (place.start or 0, place.stop, 1)
+            if step < 0:
+                return list(self._part(last + 1, first + 1))[::step]
+            return list(self._part(first, last))[::step]
+        wanted = place if place >= 0 else place + len(self)
+        found = next(self._part(wanted, wanted + 1), None) if wanted >= 0 else None
+        if found is None:
+            raise IndexError(f"the listing has no match {place}")
+        return found
+
+    def _part(self, first: int, last: int) -> Iterator[Match]:
+        end = last if self._limit is None else min(last, self._limit)
+        return islice(self._read(), first, max(first, end))
+
+    def __repr__(self) -> str:
+        some = self[: _SHOWN + 1]
+        lines = [f"  {match.query}  {format_time(match.ts)}  {_events_of(match)}" for match in some[:_SHOWN]]
+        more = ["  …"] if len(some) > _SHOWN else []
+        return "\n".join(["<matches" if lines else "<matches: none", *lines, *more]) + ">"
+
+    def _repr_html_(self) -> str:
+        some = self[: _SHOWN + 1]
+        rows = [
+            (match.query, format_time(match.ts), _events_of(match), dict(match.values), match.document)
+            for match in some[:_SHOWN]
+        ]
+        more = [["…"] * len(_COLUMNS)] if len(some) > _SHOWN else []
+        return table_html("matches", _COLUMNS, [*rows, *more])
+
+
+def _needs_length(place: slice) -> bool:
+    negative = any(bound is not None and bound < 0 for bound in (place.start, place.stop, place.step))
+    return negative or place.stop is None or place.step not in (None, 1)
+
+
+def _events_of(match: Match) -> str:
+    return ", ".join(f"{event.channel}/{event.id}" for event in match.events)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Options of a listing of matches; all of them hold together.
+
+    Times are whole numbers of microseconds since the epoch (as ``Match.ts`` is), texts in ISO 8601, or datetimes with a
+    zone.  Only numbers within ``window`` are seconds.  All bounds are included.
+    """
+
+    query: str | None = None
+    """Name of the query, also of one that was dropped; by default of all queries."""
+    since: int | str | datetime | None = None
+    """Earliest event time of a match."""
+    until: int | str | datetime | None = None
+    """Latest event time of a match."""
+    now: int | str | datetime | None = None
+    """Moment of the listing: it has no matches of a later time.  By default NOW is the time of the call, and only a
+    window is cut off there."""
+    window: str | None = None
+    """Window with all members of a match: ``NOW-7d..NOW``, ``2026-01-01T00:00:00Z..NOW``, ``2..12``."""
+    after: str | None = None
+    """Cursor before the first match, in the order of commits; ``start`` is before all."""
+    limit: int | None = None
+    """Number of matches at most."""
+    current: bool = False
+    """Whether only the newest match of each group of the query is listed; of windows with EVERY, what the last window
+    that is settled has."""
+    by: Sequence[str] = ()
+    """Variables whose values make groups of ``current``; by default those that the query groups by."""
+
+
+ALL_MATCHES = Listing()
+
+
+def list_matches(home: Home, listing: Listing = ALL_MATCHES, **given: Any) -> MatchListing:
+    """Return the matches of the batches that are committed now; ``given`` are fields of ``listing``.
+
+    They are sorted by (ts, query, match); with ``after`` in the order in which they were committed, which is the same
+    for ever.
+
+    Raises:
+        CatalogError: there was never a query of that name.
+        EngineError: ``XSCL_BAD_WINDOW``, ``XSCL_BAD_CURSOR``, ``XSCL_BAD_OPTION``; ``XSCL_BAD_AGGREGATE``: ``current``
+            without groups.
+    """
+    asked = with_fields(listing, given)
+    after, limit = asked.after, asked.limit
+    since, until, now = (time_bound(name, getattr(asked, name)) for name in ("since", "until", "now"))
+    times = Times.of(since, until, now, asked.window)
+    begin = None if after is None else parse_cursor(after)
+    _refuse_mixed(asked)
+    current = current_of(home, asked.query, asked.by, times, now) if asked.current else None
+    times, least = times if current is None else current.times, times.least
+    with named_file_faults(home.root):
+        reader = MatchReader(home, asked.query, times, first=0 if begin is None else begin.batch)
+        if begin is not None:
+            refuse_ahead(begin, reader.committed.last)
+
+    def find() -> Iterator[FoundMatch]:
+        found = named_matches(home, reader.by_time() if begin is None else reader.by_commit(begin))
+        return found if current is None else current.among(found, build)
+
+    def build(found: Iterator[FoundMatch]) -> Iterator[Match]:
+        return named_matches(home, built_matches(home, found))
+
+    notes = incomplete_notes(home, reader.committed.kept, least, reader.asked)
+    return MatchListing(find, build, begin, Cursor(reader.committed.last + 1), limit, notes)
+
+
+def _refuse_mixed(asked: Listing) -> None:
+    """Refuse options that exclude each other."""
+    if asked.current and asked.after is not None:
+        raise EngineError("XSCL_BAD_OPTION", "current: matches behind a cursor are all that came", hint="leave out one")
+    if asked.by and not asked.current:
+        raise EngineError("XSCL_BAD_OPTION", "by: groups are those of current matches", hint="ask for current=True")
+
+
+def named_matches(home: Home, matches: Iterator[_Item]) -> Iterator[_Item]:
+    """Give the same, with faults of files by their names."""
+    with named_file_faults(home.root):
+        yield from matches
+
+
+class NewestMatches(NamedTuple):
+    """The last matches of a query behind a cursor, as they were committed."""
+
+    matches: list[Match]
+    gone: frozenset[str]
+    """Ids of matches that were taken back behind it; some were found again since."""
+    cursor: str
+    """The cursor behind everything."""
+
+
+def newest_matches(home: Home, query: str, after: str, most: int) -> NewestMatches:
+    """Return the last matches of a query behind a cursor.
+
+    Raises:
+        CatalogError: there was never a query of that name.
+        EngineError: ``XSCL_BAD_CURSOR``.
+    """
+    begin, back = parse_cursor(after), _BACK
+    with named_file_faults(home.root):
+        last = home.catalog.ask(newest_batch)
+        refuse_ahead(begin, last)
+        while True:
+            # Nobody looks through all that a query ever answered for its last matches.
+            start = max(begin, Cursor(max(last + 1 - back, 0)), key=lambda cursor: cursor.batch)
+            reader = MatchReader(home, query, Times(), first=start.batch)
+            found: dict[str, FoundMatch] = {}
+            gone: set[str] = set()
+            for item in reader.by_commit(start):
+                found.pop(item.id, None)
+                if item.retracted is not None:
+                    gone.add(item.id)
+                else:
+                    found[item.id] = item
+                    if len(found) > _SPARE * most:
+                        del found[next(iter(found))]
+            if len(found) >= most or start.batch <= begin.batch:
+                last_ones = islice(found.values(), max(len(found) - most, 0), None)
+                matches = list(built_matches(home, last_ones))
+                return NewestMatches(matches, frozenset(gone), str(Cursor(reader.committed.last + 1)))
+            back *= _FURTHER
+
+
+def with_other_documents(matches: Iterable[Match]) -> Iterator[Match]:
+    """Yield the first of all matches with the same document."""
+    seen: set[str] = set()
+    for match in matches:
+        key = digest_text(match.document)
+        if key not in seen:
+            seen.add(key)
+            yield match
+
+
+def find_match(home: Home, match: str) -> Match:
+    """Find the match whose id is, or begins with, ``match``; one that was taken back has the reason.
+
+    Raises:
+        CatalogError: there is none, or more than one.
+    """
+    found: dict[str, FoundMatch] = {}
+    with named_file_faults(home.root):
+        for item in MatchReader(home, None, Times()).by_time(all_ever=True):
+            # One that was taken back may have been found again.
+            if item.id.startswith(match) and (item.id not in found or item.retracted is None):
+                found[item.id] = item
+    if len(found) != 1 or not match:
+        some = ", ".join(id_[:12] for id_ in islice(found, 5))
+        what = f"{len(found)} matches begin with {match!r}: {some} …" if found else f"there is no match {match!r}"
+        raise CatalogError("XSCL_MATCH_NOT_FOUND", what, hint="list them with 'xscl match list' or engine.matches()")
+    (one,) = found.values()
+    return replace(next(built_matches(home, iter([one._replace(retracted=None)]))), retracted=one.retracted)
+
+
+def match_json(match: Match, *, cursor: bool = False) -> dict[str, object]:
+    """Give a match as the JSON object that listings print; if wanted, with the cursor behind it.
+
+    A match that the order of commits takes back has an object of its own kind.  A match with documents says itself that
+    it holds no longer.
+    """
+    behind = {"cursor": match.cursor} if cursor else {}
+    why = None if match.retracted is None else _reason_json(match.retracted)
+    if why is not None and match.source is None:
+        return {"retract": match.id, "query": match.query, **why, **behind}
+    return {
+        "match": match.id,
+        "query": match.query,
+        "ts": format_time(match.ts),
+        "events": [{"channel": e.channel, "id": e.id, "ts": format_time(e.ts)} for e in match.events],
+        "nodes": dict(match.nodes),
+        "values": dict(match.values),
+        "document": match.document,
+        **({} if match.replaces is None else {"replaces": match.replaces}),
+        **({} if why is None else {"retracted": why}),
+        **behind,
+    }
+
+
+def _reason_json(why: Retraction) -> dict[str, object]:
+    by = {} if why.by is None else {"by": {"channel": why.by[0], "id": why.by[1]}}
+    return {"because": why.because, **by}
+
+
+def built_matches(home: Home, found: Iterator[FoundMatch]) -> Iterator[Match]:
+    """Build matches with their documents."""
+    with home.catalog.read() as connection:
+        channels, streams = read_channels(connection), read_streams(connection)
+    facts = all_facts(channels, streams)
+    replacements = Replacements(home)
+    shown: dict[int, Shown] = {}
+    for part in growing_parts(found):
+        docids = {docid for item in part for docid in item.match.docids}
+        events = events_of(home, docids, ["docid", "channel", "content", "cells"]).to_pylist()
+        documents = {
+            row["docid"]: event_document(row["content"], row["cells"], channels[row["channel"]]) for row in events
+        }
+        # What is gone since it was found is not listed.
+        whole = [item for item in part if all(docid in documents for docid in item.match.docids)]
+        there = [item for item in whole if item.retracted is None]
+        wanted = []
+        for _, query, _, match, _, _ in there:
+            if query.query not in shown:
+                shown[query.query] = shown_of(query, facts)
+            wanted.append(Wanted(query, shown[query.query], match))
+        outputs = in_fresh_dictionary(match_outputs, wanted, documents)
+        replaced = replacements.of(there)
+        listed = iter(zip(wanted, outputs, strict=True))
+        for item in whole:
+            if item.retracted is not None:
+                yield _taken_back(item)
+                continue
+            one, (nodes, values, document, results) = next(listed)
+            yield Match(
+                id=item.id,
+                query=item.query.name,
+                ts=item.ts,
+                events=tuple(member.event for member in item.members),
+                nodes=nodes,
+                values=values,
+                document=document,
+                replaces=replaced.get(item.id),
+                cursor=str(item.cursor),
+                source=MatchSource(
+                    tuple(documents[docid] for docid in item.match.docids), results, one.shown.selection is not None
+                ),
+            )
+
+
+def _taken_back(item: FoundMatch) -> Match:
+    events = tuple(member.event for member in item.members)
+    cursor = str(item.cursor)
+    return Match(item.id, item.query.name, item.ts, events, {}, {}, "", cursor=cursor, retracted=item.retracted)

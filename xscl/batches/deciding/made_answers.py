@@ -1,0 +1,52 @@
+"""Answers that are documents of their own, of windows and of steps: the documents, and a match of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from xscl.batches.publishing.documents import Made
+from xscl.batches.publishing.publisher import Publisher
+from xscl.store.parquet import data_files
+from xscl.store.results import NO_DOC, stored_matches
+from xscl.templates.results import Admitted, ClassRow, ResultColumns
+
+__all__ = ["always_admitted", "write_made"]
+
+
+def write_made(
+    publisher: Publisher,
+    out: ResultColumns,
+    found: Sequence[tuple[Made, tuple[int, ...]]],
+    known: Mapping[str, int] = MappingProxyType({}),
+) -> Counter[str]:
+    """Write documents and their matches, and return the rows of the results.
+
+    Args:
+        publisher: takes the documents.
+        out: takes the matches.
+        found: each document, with the groups that have it, and numbers of single queries below 0.
+        known: numbers of those that an earlier batch has made, by their ids.
+    """
+    ordered = sorted(found, key=lambda each: (each[0].place, each[0].ts, each[0].id))
+    fresh = [made for made, _ in ordered if made.id not in known]
+    number_of = {**known, **dict(zip((made.id for made in fresh), publisher.make(fresh), strict=True))}
+    numbers = [number_of[made.id] for made, _ in ordered]
+    classes: dict[tuple[int, ...], int] = {}
+    for _, groups in found:
+        if groups not in classes:
+            classes[groups] = out.add_class([ClassRow("match", 0, (0,), (), always_admitted(groups))])
+    which = np.array([classes[groups] for _, groups in ordered], dtype=np.int32)
+    out.add_pairs(np.array(numbers, dtype=np.int64), np.full(len(numbers), NO_DOC), which)
+    folder = out.write()
+    assert folder is not None
+    publisher.found(stored_matches(data_files(folder), publisher.groups))
+    return out.counts
+
+
+def always_admitted(groups: tuple[int, ...]) -> Admitted:
+    """Return groups that have a match whatever its windows say."""
+    return Admitted(groups, (1,) * len(groups))

@@ -1,0 +1,175 @@
+"""Rows of both sides of NEXT or FOLD: the keys by which they meet, what left rows ask for, and what pairs make.
+
+Queries that see other rows on the right ask for themselves.  A NEXT whose queries differ in one number is one walk:
+each row of the right answers a range of the numbers, and the others go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from xscl.base.types import LAST_TIME
+from xscl.batches.steps.rows import Layout, Rows, numbered_nodes, objects, parts_in
+from xscl.batches.steps.sharing import Sharing, satisfying, with_numbers
+from xscl.batches.steps.values import Pairs
+from xscl.language.steps.terms import Fold, Key, Next, Skip, Without
+from xscl.language.terms import Comparison
+from xscl.templates.columns import Bools, Int64s
+from xscl.templates.sequences.lanes import FAR, Hits, Lane, Requests, advance, lane_of
+
+__all__ = ["Meeting", "TooMany", "walked"]
+
+_MOST_ROWS = 2_000_000
+"""Rows of a side that are added where queries ask for themselves; behind them half of the queries are moved at a time.
+"""
+
+
+class TooMany(Exception):
+    """Runs of steps that several queries share are longer than those of one may be."""
+
+
+class Meeting:
+    """Rows of both sides of a step, with the keys by which they meet."""
+
+    def __init__(
+        self, layout: Layout, node: Next | Fold | Without, lefts: Rows, rights: Rows, sharing: Sharing
+    ) -> None:
+        self.layout, self.skip, self.given, self.rights, self.sharing = layout, node.skip, lefts, rights, sharing
+        self.fold = node if isinstance(node, Fold) else None
+        self.parts = parts_in(node.right)
+        left_key, right_key = _keys(layout, node.skip.keys, lefts, rights)
+        # Members that see other rows on the right, or have other numbers, ask for themselves.
+        seen = sharing.sets.partition(rights.base)
+        alike = sharing.alike(sharing.own(node.skip.comparisons))
+        mine = sharing.sets.pieces(lefts.base, seen if alike is None else sharing.sets.partition(rights.base, alike))
+        others = sharing.sets.pieces(rights.base, seen)
+        self.row = mine.row
+        """Row of the left that each request is of."""
+        if max(len(mine.row) - len(lefts), len(others.row) - len(rights)) > _MOST_ROWS:
+            raise TooMany
+        self.lefts = lefts.take(mine.row)
+        self.lefts.base = mine.base
+        wide = int(seen.max(initial=0)) + 1
+        sets, code = np.unique(mine.base, return_inverse=True)
+        part = np.array([seen[sharing.sets.of(base)[0]] for base in sets.tolist()], dtype=np.int64)[code.reshape(-1)]
+        self.left_key = np.where(left_key[mine.row] < 0, -1, left_key[mine.row] * wide + part)
+        able = np.flatnonzero(right_key[others.row] >= 0)
+        of = others.row[able]
+        lane = lane_of(right_key[of] * wide + others.part[able], rights.start[of], rights.ts[of])
+        self.lane: Lane = lane._replace(row=of[lane.row])
+        self._blocks, self._names = layout.of_parts(self.parts)
+        folds = [each for each in numbered_nodes(node.right) if isinstance(each, Fold)]
+        self.folds = frozenset(each.number for each in folds)
+        self._kept = layout.of_folds(folds)
+
+    def requests(self, rows: Rows, key: Int64s) -> Requests:
+        """Return what rows ask for."""
+        skip: Skip = self.skip
+        low = rows.ts + (0 if skip.least is None else skip.least)
+        until = np.full(len(rows), LAST_TIME)  # nothing comes behind it
+        if skip.most is not None:
+            until = np.minimum(until, rows.ts + skip.most)
+        if skip.duration is not None:
+            until = np.minimum(until, rows.start + skip.duration)
+        return Requests(np.maximum(key, 0), rows.ts, low, np.where(key < 0, -FAR, until))
+
+    def pairs(self, rows: Rows, at: Int64s, of: Int64s) -> Pairs:
+        """Return pairs of a row of the left and one of the right."""
+        return Pairs(self.layout, rows, at, self.rights, of, self.parts, self.folds, self.fold)
+
+    def pass_(self, rows: Rows, at: Int64s, of_lane: Int64s, but: Comparison | None = None) -> Bools:
+        """Tell which pairs satisfy the conditions of the step, but for one, and keys and times."""
+        comparisons = [each for each in self.skip.comparisons if each is not but]
+        if not comparisons and not self.skip.between:
+            return np.ones(len(at), dtype=np.bool_)
+        pairs = self.pairs(rows, at, self.lane.row[of_lane])
+        mine = with_numbers(pairs, self.sharing, comparisons, rows.base[at])
+        return mine.satisfy(comparisons, self.skip.between)
+
+    def whole(self, chosen: Bools) -> Rows:
+        """Return the rows of the left that some requests are of, each once."""
+        row, base = self.sharing.sets.together(self.row[chosen], self.lefts.base[chosen])
+        found = self.given.take(row)
+        found.base = base
+        return found
+
+    def merged(self, lefts: Rows, at: Int64s, of: Int64s) -> Rows:
+        """Return the rows that pairs make together."""
+        found, rights = lefts.take(at), self.rights
+        found.ts = rights.ts[of]
+        if len(found) and found.events[0] is not None:
+            found.events = objects([one | other for one, other in zip(found.events, rights.events[of], strict=True)])
+        found.place = np.maximum(found.place, rights.place[of])
+        found.first = np.minimum(found.first, rights.first[of])
+        blocks, names = self._blocks, self._names
+        found.docs[:, blocks] = rights.docs[np.ix_(of, blocks)]
+        found.times[:, blocks] = rights.times[np.ix_(of, blocks)]
+        nodes = np.append(blocks, names + self.layout.blocks[-1])
+        found.nodes[:, nodes] = rights.nodes[np.ix_(of, nodes)]
+        found.texts[:, names] = rights.texts[np.ix_(of, names)]
+        found.kept[:, self._kept] = rights.kept[np.ix_(of, self._kept)]
+        folds = np.array(sorted(self.folds), dtype=np.int64)
+        found.taken[:, folds] = rights.taken[np.ix_(of, folds)]
+        return found
+
+
+def walked(meeting: Meeting, sharing: Sharing, cut: Comparison, asked: Requests) -> tuple[Hits, Int64s, Int64s]:
+    """Return the first rows for each number of a condition, one time after another.
+
+    Returns:
+        Rows that requests find, the boxes of those for whom they do, and the boxes that are left of all requests.
+    """
+    lefts, lane, ends = meeting.lefts, meeting.lane, sharing.ends(cut)
+    rest, low = lefts.box.copy(), asked.low.copy()
+    rest[:, ends] = np.stack(sharing.clipped(cut, rest), axis=1)
+    active, found = np.arange(len(lefts)), list[tuple[Int64s, Int64s, Int64s]]()
+    while len(active):
+        mine = Requests(*(column[active] for column in asked))._replace(low=low[active])
+
+        def passes(request: Int64s, at: Int64s, of: Int64s = active) -> Bools:
+            good = meeting.pass_(lefts, of[request], at, cut)
+            some = np.flatnonzero(good)
+            rows = of[request[some]]
+            test = sharing.tested(meeting.pairs(lefts, rows, lane.row[at[some]]), cut)
+            # Numbers that satisfy it reach one of the ends of the range.
+            every = np.arange(len(rows))
+            good[some] = test(every, rest[rows, ends.start]) | test(every, rest[rows, ends.start + 1] - 1)
+            return good
+
+        hits = advance(lane, mine, passes)
+        left = active[hits.request]
+        pairs = meeting.pairs(lefts, left, lane.row[hits.at])
+        box = rest[left]
+        first, last = box[:, ends].T.copy()
+        least, most = satisfying(sharing.tested(pairs, cut), first, last)
+        box[:, ends] = np.stack([least, most], axis=1)
+        good = (least < most) & sharing.sets.there(lefts.base[left], box)
+        found.append((left[good], hits.at[good], box[good]))
+        begins, reaches = least == first, most == last
+        np.maximum.at(rest[:, ends.start], left[begins], most[begins])
+        np.minimum.at(rest[:, ends.start + 1], left[reaches & ~begins], least[reaches & ~begins])
+        low[left] = lane.ts[hits.at] + 1
+        active = np.unique(left)
+        active = active[(rest[active, ends.start] < rest[active, ends.start + 1])]
+        active = active[sharing.sets.there(lefts.base[active], rest[active])]
+    empty = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), rest[:0]
+    request, at, boxes = (np.concatenate(each) for each in zip(empty, *found, strict=True))
+    return Hits(request, at), boxes, rest
+
+
+def _keys(layout: Layout, keys: Sequence[Key], lefts: Rows, rights: Rows) -> tuple[Int64s, Int64s]:
+    """Return numbers that are equal where all equalities hold; -1: one has no value."""
+    count = len(lefts)
+    code = np.zeros(count + len(rights), dtype=np.int64)
+    for key in keys:
+        one = Pairs(layout, lefts, np.arange(count)).values(key.left)
+        other = Pairs(layout, rights, np.arange(len(rights))).values(key.right)
+        coded = pa.array(np.concatenate([one, other]), pa.string()).dictionary_encode()
+        mine = coded.indices.fill_null(-1).to_numpy().astype(np.int64)
+        both = code * (len(coded.dictionary) + 1) + mine
+        numbers = np.unique(both, return_inverse=True)[1].reshape(-1)
+        code = np.where((code < 0) | (mine < 0), -1, numbers)
+    return code[:count], code[count:]

@@ -1,0 +1,256 @@
+"""Queries that share steps and differ in numbers: which of them have a row, and which still do behind a condition.
+
+Conditions of WHILE and FILTER with one number of a query's own cut the rows to a range of these numbers.  Others are
+asked once for each combination of numbers that there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+import numpy as np
+
+from xscl.batches.steps.rows import Rows, objects
+from xscl.batches.steps.values import Given, Pairs
+from xscl.language.steps.shapes import filled, slots_of, with_greatest
+from xscl.language.steps.terms import Filter, Fold, Next, Node, Skip, Without
+from xscl.language.terms import Comparison
+from xscl.templates.columns import Bools, Int64s
+from xscl.templates.sequences.member_sets import MemberSets
+
+__all__ = ["Narrowed", "Sharing", "narrowed", "satisfying", "sharing_of", "with_numbers"]
+
+_Tested = Callable[[Int64s, Int64s], Bools]
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Queries that share steps, as members that are numbered from 0 on."""
+
+    sets: MemberSets = field(default_factory=lambda: MemberSets(1))
+    numbers: Mapping[int, Given] = field(default_factory=dict)
+    """Numbers that are taken out of the steps by their places, with the rank of each member's own."""
+    dimension: Mapping[int, int] = field(default_factory=dict)
+    """Dimension of a number by whose ranges rows are cut."""
+
+    windows: Mapping[int, Int64s] = field(default_factory=dict)
+    """Windows that are taken out of the steps by their places, ascending, in microseconds."""
+
+    def anew(self) -> Sharing:
+        """Return it without sets of members but that of all."""
+        return replace(self, sets=MemberSets(self.sets.count, self.sets.ranks))
+
+    def own(self, comparisons: Sequence[Comparison]) -> list[int]:
+        """Return the places of the numbers of conditions that are not cut by ranges."""
+        slots = {slot for each in comparisons for slot in slots_of(each)}
+        return sorted(slot for slot in slots if slot not in self.dimension and len(self.numbers[slot].numbers) > 1)
+
+    def walked(self, skip: Skip) -> Comparison | None:
+        """Return the condition of a NEXT whose numbers rows answer by ranges; None: there is none."""
+        one = _walked(skip)
+        return one if one is not None and self._cut(one) is not None else None
+
+    def _cut(self, one: Comparison) -> int | None:
+        """Return the place of the number of a condition by which rows are cut."""
+        return next((slot for slot in slots_of(one) if slot in self.dimension), None)
+
+    def ends(self, one: Comparison) -> slice:
+        """Return the two columns of boxes that a condition cuts."""
+        slot = self._cut(one)
+        assert slot is not None
+        return slice(2 * self.dimension[slot], 2 * self.dimension[slot] + 2)
+
+    def tested(self, pairs: Pairs, one: Comparison) -> _Tested:
+        """Return a test of some of the pairs with numbers of some ranks."""
+        slot = self._cut(one)
+        assert slot is not None
+        first = np.zeros(len(pairs.at), dtype=np.int64)
+        given = {other: self.numbers[other]._replace(which=first) for other in slots_of(one)}
+
+        def satisfied(some: Int64s, rank: Int64s) -> Bools:
+            mine = replace(pairs, given=given).where(some)
+            return replace(mine, given={**mine.given, slot: self.numbers[slot]._replace(which=rank)}).compared(one)
+
+        return satisfied
+
+    def clipped(self, one: Comparison, box: Int64s) -> tuple[Int64s, Int64s]:
+        """Return the range of ranks of each row that a condition cuts."""
+        slot = self._cut(one)
+        assert slot is not None
+        low, high = np.clip(box[:, self.ends(one)], 0, len(self.numbers[slot].numbers)).T
+        return low.copy(), high.copy()
+
+    def in_time(self, skip: Skip, rows: Rows, late: Int64s) -> Bools:
+        """Cut rows to those whose window a right side is in, which ends so long behind the left one.
+
+        Returns:
+            Which rows are left.
+        """
+        slot = skip.most_slot
+        if slot is None:
+            return np.ones(len(rows), dtype=np.bool_)
+        low = 2 * self.dimension[slot]
+        rows.box[:, low] = np.maximum(rows.box[:, low], np.searchsorted(self.windows[slot], late))
+        return (rows.box[:, low] < rows.box[:, low + 1]) & self.sets.there(rows.base, rows.box)
+
+    def alike(self, slots: Sequence[int]) -> Int64s | None:
+        """Return numbers in which members are alike that have the same numbers; None: all have."""
+        if not slots:
+            return None
+        columns = np.stack([self.numbers[slot].which for slot in slots], axis=1)
+        return np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+    def given(self, comparisons: Sequence[Comparison], base: Int64s) -> dict[int, Given]:
+        """Return the numbers of some conditions, as the members of sets have them; those of a set have the same."""
+        slots = {slot for each in comparisons for slot in slots_of(each)}
+        if not slots:
+            return {}
+        sets, code = np.unique(base, return_inverse=True)
+        member = np.array([self.sets.of(each)[0] for each in sets.tolist()], dtype=np.int64)[code.reshape(-1)]
+        return {slot: self.numbers[slot]._replace(which=self.numbers[slot].which[member]) for slot in slots}
+
+
+def sharing_of(root: Node, numbers: Sequence[Sequence[Fraction]]) -> tuple[Sharing, Node]:
+    """Return how members with some numbers share the steps of a shape, and these with all numbers that are alike."""
+    ranked = [_ranked(column) for column in zip(*numbers, strict=True)]
+    same = [each.numbers[0] if len(each.numbers) == 1 else None for each in ranked]
+    mine = filled(root, same)
+    dimension: dict[int, int] = {}
+    windows: dict[int, Int64s] = {}
+
+    def cut(each: Comparison) -> None:
+        own = [slot for slot in slots_of(each) if same[slot] is None]
+        if len(own) == 1 and each.op != "!=":
+            dimension[own[0]] = len(dimension)
+
+    for node in _leftmost(mine):
+        if isinstance(node, Next | Fold) and node.skip.most_slot is not None:
+            slot = node.skip.most_slot
+            dimension[slot] = len(dimension)
+            windows[slot] = np.array([int(each) for each in ranked[slot].numbers], dtype=np.int64)
+        match node:
+            case Filter():
+                list(map(cut, node.comparisons))
+            case Fold():
+                list(map(cut, node.conditions))
+            case Next() if (one := _walked(node.skip)) is not None:
+                cut(one)
+    sets = MemberSets(len(numbers), [ranked[slot].which for slot in dimension])
+    sharing = Sharing(sets, dict(enumerate(ranked)), dimension, windows)
+    return sharing, with_greatest(mine, {slot: int(each[-1]) for slot, each in windows.items()})
+
+
+def _ranked(column: Sequence[Fraction]) -> Given:
+    # Hashes of fractions take most of the time, so each number is looked up once.
+    first: dict[Fraction, int] = {}
+    seen = np.array([first.setdefault(value, len(first)) for value in column], dtype=np.int64)
+    values = sorted(first)
+    rank = np.empty(len(values), dtype=np.int64)
+    rank[[first[value] for value in values]] = np.arange(len(values))
+    return Given.of(objects(values), rank[seen])
+
+
+def _leftmost(node: Node) -> Iterator[Node]:
+    """Yield the steps that stand to the right of none: no row of theirs competes with others."""
+    yield node
+    match node:
+        case Filter():
+            yield from _leftmost(node.of)
+        case Fold() | Next() | Without():
+            yield from _leftmost(node.left)
+
+
+def _walked(skip: Skip) -> Comparison | None:
+    """Return the one condition of a NEXT with numbers of queries' own, if rows answer ranges of them."""
+    own = [each for each in skip.comparisons if slots_of(each)]
+    return own[0] if len(own) == 1 and own[0].op not in ("=", "!=") else None
+
+
+def with_numbers(pairs: Pairs, sharing: Sharing, comparisons: Sequence[Comparison], base: Int64s) -> Pairs:
+    """Return pairs with the numbers of conditions; the members of a set have the same."""
+    given = sharing.given(comparisons, base)
+    return replace(pairs, given=given) if given else pairs
+
+
+# -- conditions that cut -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowed:
+    """Pairs that satisfy conditions for some members."""
+
+    pair: Int64s
+    base: Int64s
+    """Set of the members that have it."""
+    box: Int64s
+
+    def put(self, rows: Rows) -> Rows:
+        """Note in the rows of the pairs who has them."""
+        rows.base, rows.box = self.base, self.box
+        return rows
+
+
+def narrowed(sharing: Sharing, pairs: Pairs, comparisons: Sequence[Comparison], rows: Rows) -> Narrowed:
+    """Return the pairs that satisfy conditions, and for whom; ``rows`` have the members of each."""
+    found = Narrowed(np.arange(len(pairs.at)), rows.base, rows.box)
+    # Conditions that are alike for all come first, so that fewer are left.
+    for each in sorted(comparisons, key=lambda one: len(slots_of(one))):
+        mine = pairs.where(found.pair)
+        cut = [slot for slot in slots_of(each) if slot in sharing.dimension]
+        if not slots_of(each):
+            found = _kept(found, mine.compared(each))
+        elif cut:
+            found = _cut(sharing, mine, each, found)
+        else:
+            found = _asked(sharing, mine, each, found)
+    return found
+
+
+def _kept(found: Narrowed, good: Bools) -> Narrowed:
+    return Narrowed(found.pair[good], found.base[good], found.box[good])
+
+
+def _asked(sharing: Sharing, pairs: Pairs, each: Comparison, found: Narrowed) -> Narrowed:
+    """Ask a condition for each combination of numbers."""
+    same = sharing.alike(sharing.own([each]))
+    part = np.zeros(sharing.sets.count, dtype=np.int64) if same is None else same
+    pieces = sharing.sets.pieces(found.base, part)
+    good = with_numbers(pairs.where(pieces.row), sharing, [each], pieces.base).compared(each)
+    row, base = sharing.sets.together(pieces.row[good], pieces.base[good])
+    return Narrowed(found.pair[row], base, found.box[row])
+
+
+def _cut(sharing: Sharing, pairs: Pairs, each: Comparison, found: Narrowed) -> Narrowed:
+    """Cut rows to the numbers that satisfy a condition: they are all between two, since it is linear in them."""
+    box = found.box.copy()
+    low, high = sharing.clipped(each, box)
+    for op in ("<=", ">=") if each.op == "=" else (each.op,):
+        one = Comparison(each.left, op, each.right)
+        low, high = satisfying(sharing.tested(pairs, one), low, high)
+    box[:, sharing.ends(each)] = np.stack([low, high], axis=1)
+    good = (low < high) & sharing.sets.there(found.base, box)
+    return Narrowed(found.pair[good], found.base[good], box[good])
+
+
+def satisfying(satisfied: _Tested, low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the ranges of ranks that satisfy a condition, within others; they reach one of the ends."""
+    low, high = low.copy(), np.maximum(low, high)
+    there = np.flatnonzero(low < high)
+    first, last = satisfied(there, low[there]), satisfied(there, high[there] - 1)
+    high[there[~first & ~last]] = low[there[~first & ~last]]
+    mixed = first != last
+    rows, begins = there[mixed], first[mixed]
+    near, far = low[rows], high[rows] - 1
+    while len(rows):
+        waits = np.flatnonzero(far - near > 1)
+        if not len(waits):
+            break
+        middle = (near[waits] + far[waits]) // 2
+        as_near = satisfied(rows[waits], middle) == begins[waits]
+        near[waits] = np.where(as_near, middle, near[waits])
+        far[waits] = np.where(as_near, far[waits], middle)
+    high[rows[begins]] = far[begins]
+    low[rows[~begins]] = far[~begins]
+    return low, high

@@ -1,0 +1,299 @@
+"""Steps of a query over the matches of its parts, as far as times are settled.
+
+Each step takes the rows that the steps below it have decided, gives those that it decides itself, and keeps the rows
+that later ones may need.  A row is decided at the first place at which its events are in, and at which the times of all
+that might come between them are settled.  So rows and their places do not depend on how the intake is cut into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from xscl.base.number_order import each_once
+from xscl.batches.steps.absence import Items, forbidden, reach_back
+from xscl.batches.steps.meeting import Meeting, TooMany, walked
+from xscl.batches.steps.rows import Layout, Objects, Rows, State, joined_rows, numbered_nodes, objects, parts_in
+from xscl.batches.steps.sharing import Narrowed, Sharing, narrowed
+from xscl.batches.steps.values import Pairs, begun, kept_behind, long_enough
+from xscl.batches.windows.answers import Frontier
+from xscl.language.steps.terms import Filter, Fold, Next, Node, Part, Without
+from xscl.store.results import NO_DOC
+from xscl.templates.columns import Bools, Int64s, numbered_rows
+from xscl.templates.sequences.fold_rounds import MOST_INSTANCES, folded
+from xscl.templates.sequences.lanes import FAR, Requests, advance, reached
+from xscl.templates.sequences.longest import undominated
+
+__all__ = ["Tree"]
+
+
+@dataclass
+class Tree:
+    """The steps that queries share, in one batch."""
+
+    layout: Layout
+    root: Node
+    frontiers: Sequence[Frontier]
+    """Times up to which each part is settled, at the same places."""
+    state: State
+    """Rows that are kept before the batch; ``move`` puts those in their place that are kept behind it."""
+    sharing: Sharing = field(default_factory=Sharing)
+    most: int = MOST_INSTANCES
+    """Instances that a FOLD makes."""
+    too_long: list[Rows] = field(default_factory=list)
+    """Lefts whose runs were cut off, each by the documents of the left alone, at the place of the first cut."""
+    items: Items | None = None
+    """Gives the items that documents are versions of; None: each is its own."""
+    _numbers: Mapping[int, str] = field(default_factory=dict)
+
+    def move(self, new: Sequence[Rows]) -> Rows:
+        """Return the rows that the batch decides; ``new`` are the matches of each part."""
+        self._numbers = {id(node): str(number) for number, node in enumerate(numbered_nodes(self.root))}
+        before, self.state = self.state, {}
+        nodes = numbered_nodes(self.root)
+        if any(isinstance(node, Without) or isinstance(node, Fold) and node.longest for node in nodes):
+            new = [replace(rows, events=_events(rows)) for rows in new]
+        return self._move(self.root, new, before)
+
+    def _move(self, node: Node, new: Sequence[Rows], before: State) -> Rows:
+        match node:
+            case Part(number):
+                return new[number]
+            case Filter():
+                rows = self._move(node.of, new, before)
+                good = long_enough(rows, node.durations)
+                good &= Pairs(self.layout, rows, np.arange(len(rows))).satisfy((), node.between)
+                rows = rows.take(good)
+                pairs = Pairs(self.layout, rows, np.arange(len(rows)))
+                found = narrowed(self.sharing, pairs, node.comparisons, rows)
+                return found.put(rows.take(found.pair))
+            case Next():
+                return self._next(node, self._sides(node, new, before))
+            case Without():
+                return self._without(node, self._sides(node, new, before))
+        return self._fold(node, self._sides(node, new, before), before)
+
+    def _sides(self, node: Next | Fold | Without, new: Sequence[Rows], before: State) -> tuple[Rows, Rows]:
+        """Return the rows of both sides, those that were kept first."""
+        left, right = self._move(node.left, new, before), self._move(node.right, new, before)
+        kept = [before.get(f"{self._numbers[id(node)]} {side}") for side in ("left", "right")]
+        lefts = [rows for rows in (kept[0], left) if rows is not None and len(rows)]
+        rights = [rows for rows in (kept[1], right) if rows is not None and len(rows)]
+        return joined_rows(lefts or [left]), joined_rows(rights or [right])
+
+    def _keep(self, node: Node, what: str, rows: Rows) -> None:
+        if len(rows):
+            self.state[f"{self._numbers[id(node)]} {what}"] = rows
+
+    def repeated(self, decided: Rows) -> Rows:
+        """Return decided rows that others of the same documents may follow: a FOLD with LONGEST still holds those.
+
+        Runs from one left to one last row may take other rows between, and end at other times.
+        """
+        found = np.zeros(len(decided), dtype=np.bool_)
+        for node in numbered_nodes(self.root):
+            held = self.state.get(f"{self._numbers[id(node)]} held")
+            if held is not None:
+                blocks = self.layout.of_parts(parts_in(node))[0]
+                code = numbered_rows([*np.concatenate([decided.docs, held.docs])[:, blocks].T])[1]
+                found |= np.isin(code[: len(decided)], code[len(decided) :])
+        return decided.take(found)
+
+    # -- times -------------------------------------------------------------------------------------------------
+
+    def _frontier(self, node: Node) -> Frontier:
+        """Return how far the times of all parts of a node are settled."""
+        each = [self.frontiers[part] for part in sorted(parts_in(node))]
+        return Frontier(min(e.before for e in each), each[0].places, np.minimum.reduce([e.times for e in each]))
+
+    def _floor(self, node: Node) -> int:
+        """Return the least time of what a node may still give."""
+        times = [self._frontier(node).now]
+        for inner in numbered_nodes(node):
+            held = self.state.get(f"{self._numbers[id(inner)]} held")
+            times += [] if held is None else [int(held.ts.min())]
+            waits = self.state.get(f"{self._numbers[id(inner)]} left") if isinstance(inner, Without) else None
+            times += [] if waits is None else [int(waits.times.max(axis=1).min())]
+        return min(times)
+
+    def _decided(self, rows: Rows, frontier: Frontier, times: Int64s) -> None:
+        """Note the places from which rows are certain, that wait for some times."""
+        rows.place = np.maximum(rows.place, frontier.places[np.searchsorted(frontier.times, times, side="right")])
+
+    # -- steps -------------------------------------------------------------------------------------------------
+
+    def _next(self, node: Next, sides: tuple[Rows, Rows]) -> Rows:
+        lefts, rights = sides
+        frontier = self._frontier(node.right)
+        meeting = Meeting(self.layout, node, lefts, rights, self.sharing)
+        lefts = meeting.lefts
+        asked = meeting.requests(lefts, meeting.left_key)
+        seen = asked._replace(until=np.minimum(asked.until, frontier.now - 1))
+        cut = self.sharing.walked(node.skip)
+        open_ = np.ones(len(lefts), dtype=np.bool_)
+        if cut is None:
+            hits = advance(meeting.lane, seen, lambda request, at: meeting.pass_(lefts, request, at))
+            open_[hits.request] = False
+        else:
+            hits, boxes, rest = walked(meeting, self.sharing, cut, seen)
+            lefts.box = rest
+            open_ = self.sharing.sets.there(lefts.base, rest)
+        of = meeting.lane.row[hits.at]
+        found = meeting.merged(lefts, hits.request, of)
+        if cut is not None:
+            found.box = boxes
+        in_time = self.sharing.in_time(node.skip, found, rights.ts[of] - lefts.ts[hits.request])
+        found, of = found.take(in_time), of[in_time]
+        self._decided(found, frontier, rights.ts[of])
+        waits = (asked.until >= frontier.now) & open_ & (meeting.left_key >= 0)
+        self._keep(node, "left", lefts.take(waits) if cut is not None else meeting.whole(waits))
+        self._keep_rights(node, meeting, Requests(*(column[waits] for column in asked)))
+        return found
+
+    def _without(self, node: Without, sides: tuple[Rows, Rows]) -> Rows:
+        lefts, rights = sides
+        frontier = self._frontier(node.right)
+        meeting = Meeting(self.layout, node, lefts, rights, self.sharing)
+        hit, end = forbidden(meeting, node, self.items)
+        told = ~hit & (end < frontier.now)
+        found = meeting.lefts.take(told)
+        self._decided(found, frontier, end[told])
+        found.ts = np.maximum(found.ts, end[told])
+        self._keep(node, "left", meeting.whole(~hit & ~told))
+        least = reach_back(self.layout, node, self._floor(node.left), self._oldest)
+        self._keep(node, "right", rights.take(rights.ts >= least))
+        return found
+
+    def _oldest(self, node: Node, block: int) -> int:
+        """Return the least time of a block in what a node may still give."""
+        part = next(number for number in parts_in(node) if block in self.layout.of_parts(frozenset([number]))[0])
+        alone = self.layout.blocks[part + 1] - self.layout.blocks[part] == 1
+        times = [self.frontiers[part].now if alone else -FAR]
+        for inner in numbered_nodes(node):
+            for what in ("left", "right", "held", "passed"):
+                kept = self.state.get(f"{self._numbers[id(inner)]} {what}")
+                there = None if kept is None else kept.times[kept.docs[:, block] != NO_DOC, block]
+                times += [int(there.min())] if there is not None and len(there) else []
+        return min(times)
+
+    def _keep_rights(self, node: Next | Fold, meeting: Meeting, waiting: Requests) -> None:
+        kept = reached(meeting.lane, waiting, self._floor(node.left))
+        self._keep(node, "right", meeting.rights.take(each_once(meeting.lane.row[kept])))
+
+    def _fold(self, node: Fold, sides: tuple[Rows, Rows], before: State) -> Rows:
+        lefts, rights = sides
+        frontier = self._frontier(node.right)
+        held = before.get(f"{self._numbers[id(node)]} held", Rows.empty(self.layout))
+        # Lefts of before have begun already: an instance that waits is one of them.
+        known = before.get(f"{self._numbers[id(node)]} left", Rows.empty(self.layout))
+        fresh = lefts.take(np.arange(len(known), len(lefts)))
+        passed = before.get(f"{self._numbers[id(node)]} passed", Rows.empty(self.layout))
+        begin = joined_rows([known, begun(self.layout, node, fresh), held.take(held.end == FAR), passed])
+        is_passed = np.arange(len(begin)) >= len(begin) - len(passed)
+        meeting = Meeting(self.layout, node, begin, rights, self.sharing)
+        begin, is_passed = meeting.lefts, is_passed[meeting.row]
+        rules = _Rules(self, node, meeting, begin, frontier)
+        count, taken = len(begin), begin.taken[:, node.number]
+        out = folded(meeting.lane, count, taken, np.arange(count), rules, frontier.now, node.at_most, self.most)
+        if self.sharing.sets.count > 1 and len(out.too_long):
+            raise TooMany
+        rows = joined_rows(rules.chunks)
+        keys = np.concatenate(rules.keys)
+        asked = meeting.requests(rows.take(out.waiting), keys[out.waiting])
+        self._keep_rights(node, meeting, asked)
+        self.too_long.append(self._lefts(node, rows.take(out.too_long)))
+        if not node.longest:
+            self._keep(node, "left", rows.take(out.waiting[keys[out.waiting] >= 0]))
+            return rows.take(np.arange(count, len(rows)))
+        closed = held.take(held.end != FAR)
+        is_passed = np.append(is_passed, np.zeros(len(rows) - count, dtype=np.bool_))
+        return self._longest(node, rows, is_passed, out.waiting, (out.ended, out.end), closed)
+
+    def _lefts(self, node: Fold, rows: Rows) -> Rows:
+        """Return the lefts of instances, each once, with the least place of its instances."""
+        rows = rows.take(np.argsort(rows.place, kind="stable"))
+        rows.docs[:, self.layout.of_parts(parts_in(node.right))[0]] = NO_DOC
+        return rows.take(numbered_rows([*rows.docs.T])[0])
+
+    def _longest(
+        self, node: Fold, rows: Rows, is_passed: Bools, waiting: Int64s, ended: tuple[Int64s, Int64s], closed: Rows
+    ) -> Rows:
+        """Return the longest matches that are certain, and keep the others that may be, and those that go on.
+
+        Instances that are parts of longer matches are none themselves (``is_passed``), but may go on where these end.
+        """
+        rows.end[:] = FAR
+        rows.end[ended[0]] = ended[1]
+        is_match = (rows.taken[:, node.number] > 0) & ~is_passed
+        open_ = np.zeros(len(rows), dtype=np.bool_)
+        open_[waiting] = True
+        self._keep(node, "left", rows.take(open_ & ~is_match & ~is_passed))
+        stays = open_.copy()
+        stays[ended[0]] = True
+        held = joined_rows([closed, rows.take(stays & is_match)])
+        sets = self.sharing.sets
+        pieces = sets.pieces(held.base, sets.partition(held.base))  # each is compared with what the same members have
+        held = held.take(pieces.row)
+        held.base = pieces.base
+        best, end = undominated(pieces.part, held.events.tolist(), held.end)
+        frontier = self._frontier(node)
+        told = best & (end < frontier.now)
+        found = held.take(told)
+        self._decided(found, frontier, end[told])
+        self._keep(node, "held", held.take(best & ~told))
+        passed = [rows.take(open_ & is_passed), held.take(~best & (held.end == FAR))]
+        self._keep(node, "passed", joined_rows(passed))
+        return found
+
+
+class _Rules:
+    """Instances of a FOLD, as its rounds ask for them; those of one round are one chunk of rows."""
+
+    def __init__(self, tree: Tree, node: Fold, meeting: Meeting, begin: Rows, frontier: Frontier) -> None:
+        self.tree, self.node, self.meeting, self.frontier = tree, node, meeting, frontier
+        self.chunks, self.keys = [begin], [meeting.left_key]
+        self._base = 0
+        self._narrowed: Narrowed | None = None
+        """Members that have what the last pairs make."""
+
+    def passes(self, instance: Int64s, at: Int64s) -> Bools:
+        """Tell which rows of the lane are those that instances wait for."""
+        return self.meeting.pass_(self.chunks[-1], instance - self._base, at)
+
+    def holds(self, instance: Int64s, at: Int64s) -> Bools:
+        """Tell which rows satisfy WHILE."""
+        mine, of = instance - self._base, self.meeting.lane.row[at]
+        rows, sharing = self.chunks[-1].take(mine), self.tree.sharing
+        there = np.flatnonzero(sharing.in_time(self.node.skip, rows, self.meeting.rights.ts[of] - rows.ts))
+        pairs = self.meeting.pairs(self.chunks[-1], mine[there], of[there])
+        found = narrowed(sharing, pairs, self.node.conditions, rows.take(there))
+        found = replace(found, pair=there[found.pair])
+        self._narrowed = found
+        good = np.zeros(len(at), dtype=np.bool_)
+        good[found.pair] = True
+        return good
+
+    def go_on(self, instance: Int64s, at: Int64s) -> None:
+        """Add the instances that have taken these rows, which are those that satisfy WHILE."""
+        before, mine, of = self.chunks[-1], instance - self._base, self.meeting.lane.row[at]
+        rows = self.meeting.merged(before, mine, of)
+        rows.kept = kept_behind(self.meeting.pairs(before, mine, of))
+        rows.taken[:, self.node.number] += 1
+        assert self._narrowed is not None
+        self._narrowed.put(rows)
+        self.tree._decided(rows, self.frontier, rows.ts)
+        self._base += len(before)
+        self.chunks.append(rows)
+        self.keys.append(self.keys[-1][mine])
+
+    def requests(self, instance: Int64s) -> Requests:
+        """Return what instances ask for."""
+        mine = instance - self._base
+        return self.meeting.requests(self.chunks[-1].take(mine), self.keys[-1][mine])
+
+
+def _events(rows: Rows) -> Objects:
+    """Return the documents of each row, by which LONGEST compares matches."""
+    return objects([frozenset(doc for doc in docs if doc != NO_DOC) for docs in rows.docs.tolist()])

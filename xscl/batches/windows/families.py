@@ -1,0 +1,222 @@
+"""Families of definitions with the same windows of the same groups, which differ in conditions and in what they tell.
+
+A family asks which of its members may have something to tell, all of them at once: a constant that no value reaches
+costs nothing for itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from xscl.base.number_order import each_once
+from xscl.batches.windows.buckets import Shape, shape_of
+from xscl.batches.windows.groups import Doubles, Matches
+from xscl.batches.windows.parts import LastOfParts
+from xscl.batches.windows.spans import Spans
+from xscl.batches.windows.values import Numbers, bound_of
+from xscl.language.aggregates import Counted, Definition
+from xscl.language.terms import Term
+from xscl.templates.columns import Bools, Int64s
+
+__all__ = ["Family", "Kind", "Member", "families", "identity", "kind_of"]
+
+_FEW = 8
+"""Members that are compared one by one; for more of them the values are sorted."""
+_PART = 0.5
+"""Share of matches from which on all are looked at, as other families do."""
+_NEAR = 1e-12
+"""Doubles that are so near may be the same number, or in another order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Windows of groups."""
+
+    group: tuple[Term, ...]
+    window: int | None
+    every: int | None
+    last: int | None
+    per: tuple[Term, ...]
+    """Operands whose values have so many matches each."""
+    ordered: bool
+    """Whether a window has no match behind the one that ends it, of those of the same time."""
+    shape: Shape | None
+    """Shape of buckets that serve it; None: none do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A definition, and who asks for it."""
+
+    gid: int
+    definition: Definition
+    sees: tuple[int, ...]
+    """Places after which its queries see matches, each once, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Members with a condition on the same aggregate, and between which doubles it may hold."""
+
+    members: Int64s
+    low: Doubles
+    high: Doubles
+
+    @property
+    def least(self) -> float:
+        """Return the least number for which a condition may hold."""
+        return float(self.low.min())
+
+
+def kind_of(definition: Definition) -> Kind:
+    """Return the windows of a definition."""
+    ordered = definition.every is None and (definition.crossing or definition.window is None)
+    of = definition
+    return Kind(of.group, of.window, of.every, of.last, of.per, ordered, shape_of(of))
+
+
+def families(members: Iterable[Member]) -> list[Family]:
+    """Return the families of some members."""
+    found: dict[Kind, list[Member]] = {}
+    # Definitions that differ in constants alone have the same terms, to which it is long to compare equal ones.
+    known: dict[tuple[object, ...], list[Member]] = {}
+    for member in members:
+        of = member.definition
+        same = (*identity(of), of.window, of.every, of.last, of.crossing)
+        if same not in known:
+            known[same] = found.setdefault(kind_of(of), [])
+        known[same].append(member)
+    return [Family(kind, of) for kind, of in found.items()]
+
+
+def identity(definition: Definition) -> tuple[int, int, int]:
+    """Return what tells the terms of a definition from those of others that are in use, but for some equal ones."""
+    return id(definition.group), id(definition.per), id(definition.aggregates)
+
+
+class Family:
+    """Members with the same windows."""
+
+    def __init__(self, kind: Kind, members: Sequence[Member]) -> None:
+        self.kind = kind
+        self.members = tuple(members)
+        counts = np.array([len(member.sees) for member in members], dtype=np.int64)
+        self.sees = np.array([place for member in members for place in member.sees], dtype=np.int64)
+        """Places after which its queries see matches, member by member."""
+        self._starts = np.cumsum(counts) - counts
+        self._bounds, self._free = _sorted_out(members)
+
+    def by_view(self, matches: Matches) -> tuple[Mapping[int, Int64s], list[int]]:
+        """Return the members whose queries all see the same, by how many matches they do not see, and the others."""
+        unseen = matches.unseen(self.sees)
+        least, most = np.minimum.reduceat(unseen, self._starts), np.maximum.reduceat(unseen, self._starts)
+        same = least == most
+        views = {int(of): np.flatnonzero(same & (most == of)) for of in each_once(most[same])}
+        return views, np.flatnonzero(~same).tolist()
+
+    def views(self, matches: Matches) -> list[int]:
+        """Return how many matches its queries do not see, each number once."""
+        return [int(of) for of in each_once(matches.unseen(self.sees))]
+
+    def candidates(self, matches: Matches) -> Matches:
+        """Return the matches of those groups that may reach a bound of a member, or all matches."""
+        if len(self._free) or not len(matches) or matches.merged:
+            return matches
+        groups, may = matches.groups(self.kind.group), None
+        for counted, bounds in self._bounds.items():
+            most = groups.most(counted) if bounds.least > -np.inf else None
+            if most is None:
+                return matches
+            reached = most >= bounds.least
+            if reached.all():
+                return matches
+            may = reached if may is None else may | reached
+        assert may is not None
+        rows = np.flatnonzero(may[groups.codes] & groups.there)
+        return matches.some(rows) if len(rows) < _PART * len(matches) else matches
+
+    def asked(self, spans: Spans | LastOfParts, members: Int64s) -> Iterator[tuple[Member, Int64s | None]]:
+        """Yield the members that may have something to tell, each with its spans; None: all spans."""
+        if not len(spans):
+            return
+        wanted = np.zeros(len(self.members), dtype=np.bool_)
+        wanted[members] = True
+        yield from ((self.members[at], None) for at in self._free[wanted[self._free]].tolist())
+        for counted, bounds in self._bounds.items():
+            numbers = spans.aggregates(counted)
+            values = numbers.doubles() if isinstance(numbers, Numbers) else None
+            mine = wanted[bounds.members]
+            if values is None:
+                yield from ((self.members[at], None) for at in bounds.members[mine].tolist())
+            else:
+                for at, which in _within(values, bounds, mine):
+                    yield self.members[at], which
+
+
+def _sorted_out(members: Sequence[Member]) -> tuple[dict[Counted, _Bounds], Int64s]:
+    """Return members by an aggregate that their conditions bound, and those without."""
+    found: dict[Counted, list[tuple[int, float, float]]] = {}
+    known: dict[int, list[tuple[int, float, float]]] = {}
+    """The same by the identities of aggregates."""
+    free = []
+    for place, member in enumerate(members):
+        for each in map(bound_of, member.definition.having):
+            counted = None if each is None else member.definition.aggregates[each.place]
+            if each is not None and each.op != "!=" and counted is not None and counted.function not in _OF_TEXTS:
+                if id(counted) not in known:
+                    known[id(counted)] = found.setdefault(counted, [])
+                known[id(counted)].append((place, *_reach(each.op, each.constant)))
+                break
+        else:
+            free.append(place)
+    # Counts are made soonest, and where each group reaches one, nobody asks for the rest.
+    in_order = sorted(found.items(), key=lambda each: each[0].function != "count")
+    return {
+        counted: _Bounds(np.array(at, dtype=np.int64), np.array(low), np.array(high))
+        for counted, of in in_order
+        for at, low, high in [zip(*of, strict=True)]
+    }, np.array(free, dtype=np.int64)
+
+
+_OF_TEXTS = ("first", "last")
+
+
+def _reach(op: str, constant: Fraction) -> tuple[float, float]:
+    """Return between which doubles the numbers are for which a comparison may hold."""
+    try:
+        about = float(constant)
+    except OverflowError:
+        about = np.inf if constant > 0 else -np.inf
+    margin = 0.0 if np.isinf(about) else abs(about) * _NEAR + 1e-300
+    low = -np.inf if op in ("<", "<=") else about - margin
+    high = np.inf if op in (">", ">=") else about + margin
+    return low, high
+
+
+def _within(values: Doubles, bounds: _Bounds, mine: Bools) -> Iterator[tuple[int, Int64s]]:
+    """Yield the members that have values between their bounds, with the places of these values."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return
+    may = np.flatnonzero(mine & (bounds.low <= known.max()) & (bounds.high >= known.min()))
+    if len(may) <= _FEW:
+        for each in may.tolist():
+            which = np.flatnonzero((values >= bounds.low[each]) & (values <= bounds.high[each]))
+            if len(which):
+                yield int(bounds.members[each]), which
+        return
+    order = np.argsort(values)  # what is no number comes last
+    ascending = values[order[: len(known)]]
+    begins, ends = (
+        np.searchsorted(ascending, bounds.low[may], "left"),
+        np.searchsorted(ascending, bounds.high[may], "right"),
+    )
+    some = np.flatnonzero(begins < ends)
+    for at, begin, end in zip(
+        bounds.members[may[some]].tolist(), begins[some].tolist(), ends[some].tolist(), strict=True
+    ):
+        yield at, np.sort(order[begin:end])

@@ -1,0 +1,59 @@
+"""Numbers and windows in braces of steps that texts may differ in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xscl.base.durations import UNITS
+from xscl.language.outlines.marks import Varying
+from xscl.language.syntax.tokens import Token
+
+__all__ = ["varying_in_steps"]
+
+_BESIDE = frozenset(("<", "<=", ">", ">=", "=", "!=", "+", "-", "*"))
+"""Signs beside numbers of conditions."""
+_HOLDS = frozenset(("-", ".", "name", "string"))
+"""Tokens that skeletons have together with a number right behind them."""
+_STEPS = frozenset(("next", "fold", "filter"))
+_COMPARISONS = frozenset(("<", "<=", ">", ">=", "=", "!="))
+
+
+def varying_in_steps(tokens: Sequence[Token]) -> dict[tuple[int, int], Varying]:
+    """Return what texts with steps may differ in, by its place from the start of the first token on."""
+    found: dict[tuple[int, int], Varying] = {}
+    begin = tokens[0].start
+    for at, is_last in _in_braces(tokens):
+        token = tokens[at]
+        if token.kind == "number" and (known := _varying(tokens, at, is_last=is_last)) is not None:
+            found[token.start - begin, token.end - begin] = known
+    return found
+
+
+def _varying(tokens: Sequence[Token], at: int, *, is_last: bool) -> Varying | None:
+    """Return what a number in braces is; None: texts do not differ in it."""
+    before, after = tokens[at - 1].kind, tokens[at + 1]
+    if before in _HOLDS and tokens[at - 1].end == tokens[at].start:
+        return None
+    is_length = before in _COMPARISONS and tokens[at - 2].is_word("dur")
+    if after.kind == "name" and after.value.lower() in UNITS:
+        ends = tokens[at + 2].kind in (",", "}") or tokens[at + 2].is_word("and")
+        is_window = before in (",", "{")
+        return Varying(after.value.lower(), is_window and is_last) if ends and (is_window or is_length) else None
+    beside = before in _BESIDE or after.kind in _BESIDE
+    return Varying() if beside and not is_length else None
+
+
+def _in_braces(tokens: Sequence[Token]) -> Iterator[tuple[int, bool]]:
+    """Yield the places of tokens in braces of steps and absences, and whether these are of a step in no parentheses."""
+    nested, inside, is_step = 0, False, False
+    for at, token in enumerate(tokens):
+        if token.kind == "{":
+            words = [each.value.lower() for each in tokens[max(at - 3, 0) : at] if each.kind == "name"]
+            is_step = bool(_STEPS.intersection(words[-1:]))
+            inside = is_step or words[-1:] == ["without"] or words == ["not", "followed", "by"]
+        elif token.kind == "}":
+            inside = False
+        elif inside:
+            yield at, is_step and not nested
+        elif token.kind in "()":
+            nested += 1 if token.kind == "(" else -1

@@ -1,0 +1,181 @@
+"""Shapes of steps: what queries have in common that differ only in the numbers of their conditions, and in windows.
+
+Queries of one shape are one step, whose rows are moved once for all of them.  A shape is a pure function of a query's
+steps, and so are the numbers that are taken out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from xscl.base.values import digest_text
+from xscl.language.steps.terms import Filter, Fold, Next, Node, Part, Skip, StepsDefinition, Without
+from xscl.language.terms import Comparison, Term
+
+__all__ = ["alike", "comparisons_of", "filled", "shape_of", "slots_in", "slots_of", "step_id", "with_greatest"]
+
+_Change = Callable[[Comparison], Comparison]
+
+
+def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Fraction, ...]]:
+    """Return steps without the numbers of their conditions, windows, and names of variables; and the numbers.
+
+    Nothing is taken out of steps with LONGEST, for whose matches others decide.
+    """
+    numbers: list[Fraction] = []
+
+    def taken(term: Term, op: str) -> Term:
+        # What is greater or less is compared as a number in any case: p is 1 * p + 0.
+        if term.kind == "text" or not (term.is_number or op not in ("=", "!=") and not term.functions):
+            return term
+        numbers.extend((term.factor, term.constant))
+        return replace(term, factor=Fraction(1), constant=Fraction(0), is_number=True, slot=len(numbers) - 2)
+
+    def change(one: Comparison) -> Comparison:
+        return Comparison(taken(one.left, one.op), one.op, taken(one.right, one.op))
+
+    parts = tuple(replace(part, names=("",) * len(part.names)) for part in definition.parts)
+    root = definition.root
+    if not _has_longest(root):
+        root = _without_windows(_changed(root, change), numbers)
+    return replace(definition, parts=parts, root=root), tuple(numbers)
+
+
+def _without_windows(node: Node, numbers: list[Fraction]) -> Node:
+    """Return steps without greatest windows, which are put behind the numbers.
+
+    A step goes to the first right side that satisfies all else, however long its window is: the window says for whom
+    that is a match.  Steps to the right of others keep their windows, because their matches compete.
+    """
+    match node:
+        case Filter():
+            return replace(node, of=_without_windows(node.of, numbers))
+        case Without():
+            return replace(node, left=_without_windows(node.left, numbers))
+        case Next() | Fold():
+            left, skip = _without_windows(node.left, numbers), node.skip
+            if skip.most is not None:
+                numbers.append(Fraction(skip.most))
+                skip = replace(skip, most=None, most_slot=len(numbers) - 1)
+            return replace(node, left=left, skip=skip)
+    return node
+
+
+def with_greatest(root: Node, windows: Mapping[int, int]) -> Node:
+    """Return steps of a shape with the greatest windows of all queries, by the places of those that are taken out.
+
+    The windows stay taken out: they say whose a match is.
+    """
+    return _windows(root, lambda skip, slot: replace(skip, most=windows[slot]))
+
+
+def _windows(node: Node, change: Callable[[Skip, int], Skip]) -> Node:
+    """Return steps with others for those whose windows were taken out."""
+    match node:
+        case Filter():
+            return replace(node, of=_windows(node.of, change))
+        case Without():
+            return replace(node, left=_windows(node.left, change))
+        case Next() | Fold():
+            skip = node.skip
+            if skip.most_slot is not None:
+                skip = change(skip, skip.most_slot)
+            return replace(node, left=_windows(node.left, change), skip=skip)
+    return node
+
+
+def step_id(
+    shape: StepsDefinition, channels: Sequence[Sequence[str]], distances: tuple[int | None, int | None] = (None, None)
+) -> str:
+    """Return the name of the step of a shape over channels, those that each part reads.
+
+    ``distances`` are those behind clocks up to which queries answer and remember (``Level``); None: the lateness.
+    """
+    level = () if distances == (None, None) else (repr(distances),)
+    return f"s3_{digest_text('step', repr(shape), repr(channels), *level, size=8)}"
+
+
+def filled(root: Node, numbers: Sequence[Fraction | None]) -> Node:
+    """Return steps of a shape with their numbers; those that are None stay taken out."""
+
+    def given(term: Term, op: str) -> Term:
+        if term.slot is None:
+            return term
+        factor, constant = numbers[term.slot], numbers[term.slot + 1]
+        if factor is None or constant is None:
+            return term
+        is_plain = op not in ("=", "!=") and term.kind != "number" and factor == 1 and constant == 0
+        return replace(term, factor=factor, constant=constant, is_number=not is_plain, slot=None)
+
+    def window(skip: Skip, slot: int) -> Skip:
+        own = numbers[slot]
+        return skip if own is None else replace(skip, most=int(own), most_slot=None)
+
+    root = _windows(root, window)
+    return _changed(root, lambda one: Comparison(given(one.left, one.op), one.op, given(one.right, one.op)))
+
+
+def alike(numbers: Sequence[Sequence[Fraction]]) -> list[Fraction | None]:
+    """Return the numbers that all queries of a shape have; None: they differ."""
+    return [column[0] if len(set(column)) == 1 else None for column in zip(*numbers, strict=True)]
+
+
+def slots_of(comparison: Comparison) -> tuple[int, ...]:
+    """Return the places of the numbers that were taken out of a condition."""
+    slots = (term.slot for term in (comparison.left, comparison.right))
+    return tuple(place for slot in slots if slot is not None for place in (slot, slot + 1))
+
+
+def slots_in(node: Node) -> Iterator[int]:
+    """Yield the places of the numbers that were taken out of a step, without those of the steps below it."""
+    for each in comparisons_of(node):
+        yield from slots_of(each)
+    if isinstance(node, Next | Fold) and node.skip.most_slot is not None:
+        yield node.skip.most_slot
+
+
+def comparisons_of(node: Node) -> Iterator[Comparison]:
+    """Yield the conditions of a step, without those of the steps below it."""
+    match node:
+        case Filter():
+            yield from node.comparisons
+        case Next() | Without():
+            yield from node.skip.comparisons
+        case Fold():
+            yield from (*node.skip.comparisons, *node.conditions)
+
+
+def _changed(node: Node, change: _Change) -> Node:
+    """Return steps with other conditions."""
+    match node:
+        case Part():
+            return node
+        case Filter():
+            return replace(node, of=_changed(node.of, change), comparisons=tuple(map(change, node.comparisons)))
+        case Next():
+            left, right = _changed(node.left, change), _changed(node.right, change)
+            return replace(node, left=left, right=right, skip=_skip(node.skip, change))
+        case Without():
+            return replace(node, left=_changed(node.left, change), skip=_skip(node.skip, change))
+        case Fold():
+            left, right = _changed(node.left, change), _changed(node.right, change)
+            skip, conditions = _skip(node.skip, change), tuple(map(change, node.conditions))
+            return replace(node, left=left, right=right, skip=skip, conditions=conditions)
+
+
+def _skip(skip: Skip, change: _Change) -> Skip:
+    return replace(skip, comparisons=tuple(map(change, skip.comparisons)))
+
+
+def _has_longest(node: Node) -> bool:
+    match node:
+        case Part():
+            return False
+        case Filter():
+            return _has_longest(node.of)
+        case Next() | Without():
+            return _has_longest(node.left) or _has_longest(node.right)
+        case Fold():
+            return node.longest or _has_longest(node.left) or _has_longest(node.right)
