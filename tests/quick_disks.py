@@ -21,14 +21,17 @@ _made: list[str] = []
 def keep_files_in_memory() -> None:
     """Have tests, and the programs that they start, put their temporary files into memory, if there is room.
 
-    Who sets ``TMPDIR`` chooses another place.
+    ``TMPDIR`` names another place.  Folders of runs that were killed, or had failures, go with the next run.
     """
     if "TMPDIR" in os.environ or not os.access(_MEMORY, os.W_OK):
         return
     place = os.statvfs(_MEMORY)
     # Some tests run programs that they have written.
     if place.f_bavail * place.f_frsize >= _ROOM and not place.f_flag & os.ST_NOEXEC:
-        folder = tempfile.mkdtemp(prefix="xscl-tests-", dir=_MEMORY)
+        for left in _MEMORY.glob("xscl-tests-*-*"):
+            if not Path("/proc", left.name.split("-")[2]).exists():
+                shutil.rmtree(left, ignore_errors=True)
+        folder = tempfile.mkdtemp(prefix=f"xscl-tests-{os.getpid()}-", dir=_MEMORY)
         os.environ["TMPDIR"], tempfile.tempdir = folder, None
         # A server of PostgreSQL, say, is another user's.
         Path(folder).chmod(0o755)

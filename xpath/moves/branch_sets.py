@@ -13,6 +13,8 @@ __all__ = ["BranchSets"]
 
 _CELLS = 1 << 23
 """Cells of a table of nodes and the sets that hold at them."""
+_SPARSE = 32
+"""Cells for each look-up from which on a table costs more than a search among sorted keys."""
 
 
 class BranchSets:
@@ -59,15 +61,31 @@ class BranchSets:
             pair, back = gather(begins[nodes[of]], counts[nodes[of]])
             yield self._found(branches, of[back], sets[pair])
         of = np.flatnonzero(~fewer)
+        asked, back = gather(self._begins[branches[of]], self._counts[branches[of]])
+        if len(asked) and len(at):
+            of, asked_sets = of[back], self._sets[asked]
+            holds = self._searched if count * self._many > _SPARSE * len(asked) else self._looked_up
+            kept = holds(at, sets, nodes[of], asked_sets)
+            yield of[kept], self._states[asked[kept]]
+
+    def _searched(self, at: Int64s, sets: Int64s, nodes: Int64s, asked: Int64s) -> Int64s:
+        """Return the places of the nodes at which the set that is asked for holds, by a search for each."""
+        keys, sought = np.sort(at * self._many + sets), nodes * self._many + asked
+        places = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
+        return np.flatnonzero(keys[places] == sought)
+
+    def _looked_up(self, at: Int64s, sets: Int64s, nodes: Int64s, asked: Int64s) -> Int64s:
+        """Return the same by tables of nodes and sets, each of some nodes."""
         some = max(1, _CELLS // self._many)
-        for low in range(0, count if len(of) else 0, some):
-            these = of[(low <= nodes[of]) & (nodes[of] < low + some)]
-            pairs = slice(*np.searchsorted(at, (low, low + some)))
-            holds = np.zeros((min(some, count), self._many), dtype=np.bool_)
-            holds[at[pairs] - low, sets[pairs]] = True
-            asked, back = gather(self._begins[branches[these]], self._counts[branches[these]])
-            kept = np.flatnonzero(holds[nodes[these[back]] - low, self._sets[asked]])
-            yield these[back[kept]], self._states[asked[kept]]
+        order = np.argsort(nodes, kind="stable")
+        nodes, found = nodes[order], [order[:0]]
+        for low in range(0, int(nodes[-1]) + 1, some):
+            these = slice(*np.searchsorted(nodes, (low, low + some)))
+            here = slice(*np.searchsorted(at, (low, low + some)))
+            holds = np.zeros((min(some, int(nodes[-1]) + 1), self._many), dtype=np.bool_)
+            holds[at[here] - low, sets[here]] = True
+            found.append(order[these][holds[nodes[these] - low, asked[order[these]]]])
+        return np.concatenate(found)
 
     def _found(self, branches: Int64s, of: Int64s, sets: Int64s) -> tuple[Int64s, Int64s]:
         """Return those of some pairs, of the place of a branch and a set, where the branch asks for the set."""

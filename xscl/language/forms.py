@@ -69,7 +69,10 @@ class _Form:
 
 
 class Preparer:
-    """Compiles texts for one set of namespaces and channels; it remembers forms, so use one for many texts."""
+    """Compiles texts for one set of namespaces and channels; it remembers forms, so use one for many texts.
+
+    One thread uses it at a time: homes and the service compile under locks.
+    """
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ from xscl.templates.columns import Bools, Int64s
 __all__ = ["TakenEvents", "keep_written", "taken_events", "written_events"]
 
 _MOST_BYTES = 1 << 26
-"""Bytes of the files of events that are held; those of larger ones are read by whoever asks, some at a time."""
+"""Bytes of the files of events that are held; larger files are read again, some events at a time."""
 _LEFT_OUT = ("version", "declared", "time_source")
 _READ = [name for name in EVENT_SCHEMA.names if name not in _LEFT_OUT]
 _MOST_WRITTEN = 1 << 25
@@ -43,11 +43,11 @@ class TakenEvents:
     first: int
     last: int
     pieces: pa.Table
-    """Columns of ``EVENT_SCHEMA`` that a batch reads, in pieces; whoever asks for few columns reads these."""
+    """Columns of ``EVENT_SCHEMA`` that a batch reads, in pieces, for readers of few columns."""
 
     @cached_property
     def rows(self) -> pa.Table:
-        """The same in one piece; who reads them would put them together, each for itself."""
+        """The same in one piece, made once for all readers."""
         return self.pieces.combine_chunks()
 
     def has(self, numbers: Int64s) -> Bools:

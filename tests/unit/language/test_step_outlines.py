@@ -89,7 +89,15 @@ def test_so_many_outlines_are_remembered(monkeypatch: pytest.MonkeyPatch) -> Non
     for length in range(2, 6):
         add(outlines, TEXT.format("1", "2", "5", length))
     found = [outlines.find(TEXT.format("1", "7", "5", length)) is not None for length in range(2, 6)]
-    assert found == [False, False, False, True]
+    assert found == [False, False, True, True]
+
+
+def test_skeletons_without_marks_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_outlines, "_MOST", 3)
+    outlines = step_outlines({})
+    for number in range(20):
+        add(outlines, f"S[./v->x{number}] NEXT {{TRUE, 1.5 h}} T[./v->y]")
+    assert 0 < len(outlines._skeletons) <= 3
 
 
 @pytest.mark.parametrize(

@@ -165,8 +165,8 @@ def test_conditions_that_change() -> None:
     assert rows_of(machine, [batch_of(texts)]) == rows_of(Automaton(specs[30:]), [batch_of(texts)])
 
 
-@pytest.mark.parametrize("cells", [branch_sets._CELLS, 1_000])
-def test_random_patterns_select_what_lxml_selects(cells: int) -> None:
+@pytest.mark.parametrize(("cells", "sparse"), [(1_000, 1 << 40), (branch_sets._CELLS, branch_sets._SPARSE), (1, 0)])
+def test_random_patterns_select_what_lxml_selects(cells: int, sparse: int) -> None:
     """Quick: 500 patterns; thorough: 10,000."""
     choose = Dice(12)
     wanted: dict[Definition, None] = {}
@@ -179,6 +179,7 @@ def test_random_patterns_select_what_lxml_selects(cells: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(witness, "parse_stored", None)
         patched.setattr(branch_sets, "_CELLS", cells)
+        patched.setattr(branch_sets, "_SPARSE", sparse)
         machine = Automaton(map(plain_spec, definitions))
         for rows in witness_rows(machine, batch_of([("S", text) for text in texts])):
             docids, variables, nodes = (rows.column(name).to_pylist() for name in ("docid", "var", "node"))

@@ -18,7 +18,7 @@ from xscl.language.syntax.tokens import Token, tokenize
 __all__ = ["Fill", "TextOutlines"]
 
 _MOST = 20_000
-"""Outlines that are remembered."""
+"""Skeletons and outlines that are remembered, together."""
 
 T = TypeVar("T")
 Fill = Callable[[Sequence[Value]], T]
@@ -111,6 +111,7 @@ class TextOutlines(Generic[T]):
             spans = constant_spans(text, words, tokens)
             if spans is None:
                 return
+            self._count += 1
             free, begin = self._varying(tokens), tokens[0].start
             inside = {(each.start - begin, each.end - begin) for each in bracketed(tokens)}
             self._skeletons[words] = _Outlines(
