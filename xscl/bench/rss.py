@@ -27,8 +27,8 @@ class _Sizes(Sizes):
     batch: int = size(25_000, 2_000)
     warm: int = size(2_000, 200)
     """Items of the first batch, which plans, and is not counted."""
-    compared: int = size(100, 20)
-    """Groups whose rows of the last batch are compared between the modes."""
+    compared: int = size(100, 1_000)
+    """Groups whose rows of the last batch are compared between the modes; few of a thousand queries have any."""
     samples: Samples = size(
         Samples(statements=1, spark_queries=5, prepared_queries=300, prepared_documents=20),
         Samples(statements=1, spark_queries=1, prepared_queries=50, prepared_documents=10),
