@@ -79,10 +79,12 @@ class BranchSets:
         some = max(1, _CELLS // self._many)
         order = np.argsort(nodes, kind="stable")
         nodes, found = nodes[order], [order[:0]]
-        for low in range(0, int(nodes[-1]) + 1, some):
-            these = slice(*np.searchsorted(nodes, (low, low + some)))
-            here = slice(*np.searchsorted(at, (low, low + some)))
-            holds = np.zeros((min(some, int(nodes[-1]) + 1), self._many), dtype=np.bool_)
+        end = int(nodes[-1]) + 1
+        for low in range(0, end, some):
+            # Nodes behind the last one that is asked for may have sets, too.
+            bounds = (low, min(low + some, end))
+            these, here = slice(*np.searchsorted(nodes, bounds)), slice(*np.searchsorted(at, bounds))
+            holds = np.zeros((bounds[1] - low, self._many), dtype=np.bool_)
             holds[at[here] - low, sets[here]] = True
             found.append(order[these][holds[nodes[these] - low, asked[order[these]]]])
         return np.concatenate(found)
