@@ -18,6 +18,9 @@ from xscl.xpath.runs import Int64s
 
 __all__ = ["GuardSets"]
 
+_WORN, _FEW = 4, 1_000
+"""Numbers for each set, beside some, from which on all sets are numbered again."""
+
 
 class GuardSets:
     """Sets of conditions by node test and guard, each with a number of its own."""
@@ -29,6 +32,10 @@ class GuardSets:
 
     def keep(self, sets: Mapping[int, Mapping[int, tuple[Condition, ...]]], tests: Mapping[int, NodeTest]) -> None:
         """Ask for these sets, by test and guard, and no others; a guard has always the same conditions."""
+        if self._next > _WORN * sum(map(len, sets.values())) + _FEW:
+            # Numbers are places in arrays, which would grow with all sets that there ever were.
+            self._numbers, self._next = {}, 0
+            self._conditions.clear()
         asked: dict[Kind, dict[int, Asked]] = {kind: {} for kind in self._conditions}
         numbers: dict[tuple[int, int], int] = {}
         for test, guards in sets.items():

@@ -25,7 +25,7 @@ from xscl.xpath import document_witnesses, witness
 from xscl.xpath.automaton import chains
 from xscl.xpath.automaton.automaton import Automaton, WitnessSpec
 from xscl.xpath.document_witnesses import match_document
-from xscl.xpath.moves import branch_sets
+from xscl.xpath.moves import branch_sets, guard_sets
 from xscl.xpath.moves import paths as path_moves
 from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Here, NodeTest, Step
 from xscl.xpath.witness import witness_rows
@@ -163,6 +163,27 @@ def test_conditions_that_change() -> None:
         machine.add(new)
     assert check(machine, batch_of(texts)) > 100
     assert rows_of(machine, [batch_of(texts)]) == rows_of(Automaton(specs[30:]), [batch_of(texts)])
+
+
+def test_sets_that_come_and_go_are_numbered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard_sets, "_WORN", 1)
+    monkeypatch.setattr(guard_sets, "_FEW", 10)
+    numbered: list[int] = []
+    number = guard_sets.GuardSets.number
+    monkeypatch.setattr(
+        guard_sets.GuardSets, "number", lambda *given: numbered.append(number(*given)) or number(*given)
+    )
+    choose = Dice(9)
+    events = batch_of([("S", stored(random_document(choose, depth=4))) for _ in range(20)])
+    specs = [plain_spec(definition) for definition in Patterns(choose).definitions(300)]
+    machine = Automaton(specs[:20])
+    for first in range(0, 280, 20):
+        for old, new in zip(specs[first : first + 20], specs[first + 20 : first + 40], strict=True):
+            machine.remove(old)
+            machine.add(new)
+        check(machine, events)
+        assert rows_of(machine, [events]) == rows_of(Automaton(specs[first + 20 : first + 40]), [events])
+    assert 10 < max(numbered) < 100
 
 
 @pytest.mark.parametrize(("cells", "sparse"), [(1_000, 1 << 40), (branch_sets._CELLS, branch_sets._SPARSE), (1, 0)])
