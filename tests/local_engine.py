@@ -37,7 +37,8 @@ from xscl.templates.program_files import load_program
 from xscl.templates.results import ResultColumns
 from xscl.templates.retention import Floors, ReachBuilder, floors
 from xscl.templates.runs.files import open_run, save_run
-from xscl.templates.runs.rows import merged_run, rows_of_run
+from xscl.templates.runs.merging import merged_run
+from xscl.templates.runs.rows import rows_of_run
 from xscl.templates.runs.run import Run
 from xscl.xpath.fact_rows import FactVariables, with_facts
 from xscl.xpath.spec_files import SpecFiles, load_automaton

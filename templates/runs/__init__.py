@@ -6,6 +6,7 @@ Modules in reading order:
 * ``run``: witness rows of some documents in order of their values, never changed
 * ``making``: runs of witness rows in any order, or of columns in order
 * ``files``: files of runs, memory-mapped and shared by processes
-* ``rows``: rows of runs as witness rows again, in part, or with the rows of other runs
+* ``merging``: runs that become one, slice by slice
+* ``rows``: rows of runs as witness rows again, in part, or with further ones
 * ``view``: a run as one finder sees it
 """

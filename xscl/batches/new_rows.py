@@ -16,7 +16,8 @@ from xscl.base.local_copies import near_file
 from xscl.store.inventory import remove
 from xscl.store.state_files import Kind, write_run
 from xscl.templates.runs.files import open_run
-from xscl.templates.runs.rows import merged_run, rows_of_run
+from xscl.templates.runs.merging import merged_run
+from xscl.templates.runs.rows import rows_of_run
 from xscl.templates.runs.run import Run
 
 __all__ = ["NewRows"]

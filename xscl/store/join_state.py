@@ -43,7 +43,8 @@ from xscl.templates.columns import Int64s
 from xscl.templates.many_blocks.runs import LinkRun
 from xscl.templates.retention import Floors, floors
 from xscl.templates.runs.files import open_run
-from xscl.templates.runs.rows import documents_rows, merged_run, rows_of_run, with_more_rows
+from xscl.templates.runs.merging import part_of
+from xscl.templates.runs.rows import documents_rows, rows_of_run, with_more_rows
 from xscl.templates.runs.run import Run
 
 __all__ = [
@@ -283,7 +284,7 @@ class _Writer:
             kept = self.kept.rows_kept(run)
             step("state.write")
             if kept.any():
-                run = run if kept.all() else merged_run([run], [kept])
+                run = run if kept.all() else part_of(run, kept)
                 yield self._facts(write_run(self.home.root / path, run), "witness")
                 step("state.wrote")
 
@@ -317,7 +318,7 @@ class _Writer:
                     made.append(self._facts(write_run(self._new("witness"), whole), "witness"))
         for path, parts in self._shared.items():
             other = open_run(str(self.home.root / path))
-            rest = merged_run([other], [~documents_rows(other, each_once(np.concatenate(parts)))])
+            rest = part_of(other, ~documents_rows(other, each_once(np.concatenate(parts))))
             gone.add(path)
             if rest.size:
                 made.append(self._facts(write_run(self._new("witness"), rest), "witness"))

@@ -18,7 +18,8 @@ from xscl.templates.many_blocks.runs import counted as links_counted
 from xscl.templates.many_blocks.runs import kept as links_kept
 from xscl.templates.retention import Floors
 from xscl.templates.runs.files import open_run, run_facts
-from xscl.templates.runs.rows import merged_run, row_variables
+from xscl.templates.runs.merging import merged_run
+from xscl.templates.runs.rows import row_variables
 from xscl.templates.runs.run import Run
 
 __all__ = ["KeptRows"]

@@ -19,7 +19,7 @@ from xscl.templates.run_checks import wrong_links, wrong_run
 from xscl.templates.runs.files import save_run
 from xscl.templates.runs.making import empty_run, run_of
 from xscl.templates.runs.mapped_columns import open_columns, save_columns
-from xscl.templates.runs.rows import merged_run
+from xscl.templates.runs.merging import merged_run
 
 Check = Callable[[Path], str | None]
 

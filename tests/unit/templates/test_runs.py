@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
+from xscl.templates.run_checks import wrong_run
 from xscl.templates.runs.files import open_run, run_facts, save_run
 from xscl.templates.runs.making import empty_run, run_of
-from xscl.templates.runs.rows import merged_run, rows_of_run, with_more_rows
+from xscl.templates.runs.merging import merged_run, part_of
+from xscl.templates.runs.rows import rows_of_run, with_more_rows
 from xscl.templates.runs.run import Run, equal_values
 
 Row = dict[str, object]
@@ -80,6 +82,32 @@ def test_runs_have_the_rows_that_they_are_made_of(one: pa.Table, other: pa.Table
     assert merged.texts.to_pylist() == whole.texts.to_pylist() or sorted(map(str, merged.texts.to_pylist())) == sorted(
         map(str, whole.texts.to_pylist())
     )
+
+
+@settings(max_examples=examples(40))
+@given(parts=st.tuples(*(tables(range(first, 15, 3)) for first in range(3))), data=st.data())
+def test_merged_runs_are_in_their_order(
+    parts: tuple[pa.Table, ...], data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whatever comes first: documents stand between those of other runs, and a value is that of several."""
+    path = tmp_path_factory.mktemp("run") / "a.run"
+    runs = data.draw(st.permutations([new_run(part) for part in parts]))
+    masks = [
+        data.draw(
+            st.none()
+            | st.lists(st.booleans(), min_size=run.size, max_size=run.size).map(
+                lambda some: np.array(some, dtype=np.bool_)
+            )
+        )
+        for run in runs
+    ]
+    merged = merged_run(runs, masks)
+    kept = [rows_of_run(run, mask) for run, mask in zip(runs, masks, strict=True)]
+    assert contents(rows_of_run(merged)) == contents(pa.concat_tables(kept))
+    for run in (merged, *(part_of(run, mask) for run, mask in zip(runs, masks, strict=True) if mask is not None)):
+        save_run(run, path)
+        assert wrong_run(path) is None
+    assert merged.ts.tolist() == merged.times[merged.doc].tolist()
 
 
 @settings(max_examples=examples(40))
