@@ -77,7 +77,6 @@ def test_a_full_disk_wherever_files_are_written(tmp_path: Path, expected: dict[s
         ("state.write", 3),
         ("batch.joined", 3),
         ("batch.publish", 1),
-        ("state.merge", 1),
     ):
         with hooked(full_disk(at, left, tmp_path)):
             assert condition_of(run.play) == "XSCL_DISK_FULL", at

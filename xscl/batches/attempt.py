@@ -31,10 +31,11 @@ from xscl.spark.job_counter import Jobs
 from xscl.spark.session import spark_has_gone
 from xscl.store.home import Home
 from xscl.store.inventory import may_be_named, remove
-from xscl.store.join_state import HeldState, StateChange, discard_change, next_state
+from xscl.store.join_state import HeldState, Merged, StateChange, discard_change, next_state
 from xscl.store.parquet import data_files
 from xscl.store.results import Results, stored_matches
 from xscl.store.state_files import Kind
+from xscl.store.state_merges import StateMerges
 from xscl.store.watermarks import EventTimes, channel_clocks, event_times, next_watermarks
 from xscl.templates.runs.run import Run
 
@@ -68,6 +69,8 @@ class Attempt:
     work: BatchWork | None
     """Levels of the batch; None without a query."""
     publisher: Publisher | None
+    merges: StateMerges | None
+    """Merges of the join state that go on beside the batch; None: it takes no events."""
     planned: float
     """Value of ``time.perf_counter`` when its source begins."""
     joined: float
@@ -118,7 +121,9 @@ class Attempt:
         published = {} if self.publisher is None else self.publisher.newest
         if self.times.newest or published or self.span.beats:
             files, rows = ([], {}) if self.work is None else (self.work.new.files, self.work.new.waiting)
-            self._change(files, rows, published)
+            self._change(files, rows, published, () if self.merges is None else self.merges.merged())
+        elif self.merges is not None:
+            self.merges.discard()
 
     def _tell(self, files: Sequence[Path]) -> None:
         if self.publisher is not None and self.publisher.groups:
@@ -129,6 +134,7 @@ class Attempt:
         fresh: Sequence[tuple[Kind, str]],
         rows: Mapping[str, Run] = MappingProxyType({}),
         published: Mapping[str, int] = MappingProxyType({}),
+        merged: Sequence[Merged] = (),
     ) -> None:
         # Settings of channels may have changed since the batch began.
         with self.home.catalog.read() as connection:
@@ -143,12 +149,15 @@ class Attempt:
                 watermarks=watermarks,
                 fresh=fresh,
                 rows=rows,
+                merged=merged,
             )
         )
 
     def discard(self) -> None:
         """Remove all that was written, unless a transaction has named it."""
         self.driver.forget()
+        if self.merges is not None:
+            self.merges.wait()
         if may_be_named(self.home, BATCHES.c.result_path, self.results):
             return
         remove(self.home.root / self.results)
@@ -158,6 +167,8 @@ class Attempt:
             remove(path)
         for change in self.changes:
             discard_change(self.home, change)
+        if self.merges is not None:
+            self.merges.discard()
         if self.publisher is not None:
             self.publisher.discard()
 
@@ -177,8 +188,9 @@ def begun(home: Home, driver: Driver, session: Callable[[], SparkSession], span:
         work = BatchWork(home, driver, jobs.session, span.plan, span.batch, span.state, tag)
         work.bindings, work.taken = BindingCount(span.sight_cuts), span.taken
     publisher = None if span.publishing is None else Publisher(home, span, tag)
+    merges = StateMerges(home, span.state, span.batch) if span.channels else None
     now = time.perf_counter()
-    return Attempt(home, driver, jobs, span, tag, times, work, publisher, now, now)
+    return Attempt(home, driver, jobs, span, tag, times, work, publisher, merges, now, now)
 
 
 @contextmanager

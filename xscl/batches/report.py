@@ -62,6 +62,8 @@ class BatchReport:
     """Documents that exceed a limit, and the queries that lack them; relation ``rejected`` has them too."""
     suspended: tuple[Suspension, ...] = ()
     """Queries that exceeded a quota, and see nothing that comes after the batch."""
+    unmerged: str | None = None
+    """Reason why files of join state were not merged, which the next batch tries again; None: no merge failed."""
 
     def _repr_html_(self) -> str:
         return facts_html(f"batch {self.batch}", {f.name: getattr(self, f.name) for f in fields(self)})
@@ -109,4 +111,5 @@ def report_of(
         result_path=batch.results if (batch.home.root / batch.results).exists() else None,
         rejected=rejected,
         suspended=suspended,
+        unmerged=None if batch.merges is None else batch.merges.failure,
     )

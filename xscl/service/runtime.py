@@ -167,6 +167,8 @@ class Service:
         self.metrics.losses.inc(len(report.rejected) + len(report.suspended))
         for loss in (*report.suspended, *report.rejected[:20]):
             tell(f"batch {report.batch}: {loss}")
+        if report.unmerged is not None:
+            tell(f"batch {report.batch}: files of join state stay small, the next batch merges them: {report.unmerged}")
         now, (self._processed_place, _) = time.monotonic(), self.home.catalog.ask(read_last_places)
         while self._taken and self._taken[0][0] <= self._processed_place:
             self.metrics.answered_seconds.observe(now - self._taken.popleft()[1])

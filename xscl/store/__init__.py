@@ -22,6 +22,8 @@
   them
 * ``served``: The file in a home that tells of the service that has it open
 * ``state_files``: Files of join state: witness rows, and rows of links, as Parquet
+* ``state_merges``: Merges of join state: small files become large ones, in a thread beside the batch that goes on from
+  them
 * ``taken_events``: Events of a batch in memory: rows that many ask about are read once
 * ``watermarks``: Clocks and watermarks of channels after a batch
 """

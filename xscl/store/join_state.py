@@ -1,9 +1,10 @@
 """The join state of a home: the files of witness rows and rows of links that later events may still join.
 
-A batch adds its rows.  After it, ``next_state`` counts the rows that are still of use (``templates.retention``), merges
-small files and retires files without such a row; ``commit_state`` names the outcome in the batch's transaction.  Rows
-that are no longer of use are out of sight at once, because whoever reads applies the floors of the last commit
-(``HeldState``).  They leave the disk when their file is retired or written again.
+A batch adds its rows.  After it, ``next_state`` counts the rows that are still of use (``templates.retention``), puts
+files that were merged meanwhile (``state_merges``) in place of others and retires files without such a row;
+``commit_state`` names the outcome in the batch's transaction.  Rows that are no longer of use are out of sight at
+once, because whoever reads applies the floors of the last commit (``HeldState``).  They leave the disk when their file
+is retired or written again.
 
 Upkeep unlinks retired files when nobody reads them any longer.  A file that no row of ``state_files`` names means
 nothing, so a process may end anywhere.
@@ -12,7 +13,7 @@ nothing, so a process may end anywhere.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -33,12 +34,11 @@ from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.catalog.prepared import prepared
 from xscl.catalog.state_files import count_held, replace_state_files
 from xscl.catalog.tables import CHANNELS, STATE_FILES
-from xscl.store.compaction import FileSet, longest_run, tier_of
+from xscl.store.compaction import FileSet
 from xscl.store.home import Home
 from xscl.store.kept_rows import KeptRows
 from xscl.store.state_files import Kind, StateFile, facts_of_file, open_links, times_of, write_run
 from xscl.store.watermarks import Watermarks, commit_watermarks
-from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.columns import Int64s
 from xscl.templates.many_blocks.runs import LinkRun
 from xscl.templates.retention import Floors, floors
@@ -49,6 +49,7 @@ from xscl.templates.runs.run import Run
 
 __all__ = [
     "HeldState",
+    "Merged",
     "StateChange",
     "commit_state",
     "discard_change",
@@ -57,15 +58,6 @@ __all__ = [
     "next_state",
     "state_among",
 ]
-
-_FANOUT = 8
-"""Files of one tier that are merged; a tier's files have at most that many times the rows of the one before."""
-_SMALL = 10_000
-"""Rows of the greatest file of the lowest tier."""
-_LARGE = 2_000_000
-"""Rows from which on files are not merged."""
-_PARTS_OF_REACH = 4
-"""Files are not merged to span more than this part of the time that rows are kept, so that whole files go."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +98,15 @@ class HeldState:
     def size(self) -> int:
         """Bytes of the files that hold them."""
         return sum(file.bytes for file in self.files if file.held)
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A file that has the kept rows of others."""
+
+    inputs: frozenset[str]
+    """Paths of the others."""
+    file: StateFile
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,7 @@ def next_state(
     watermarks: Watermarks,
     fresh: Iterable[tuple[Kind, str]] = (),
     rows: Mapping[str, Run] = MappingProxyType({}),
+    merged: Sequence[Merged] = (),
 ) -> StateChange:
     """Make the state after a batch; writes files, and names none.
 
@@ -189,77 +191,59 @@ def next_state(
         watermarks: clocks and watermarks after the batch.
         fresh: (kind, path in the home) of the batch's own files.
         rows: the batch's other new rows, by the path that the file of those that are kept may have.
+        merged: files in place of some of ``before``.
     """
     kept = KeptRows(home.root, before.floors, floors(reach, watermarks.watermarks))
+    replaced = frozenset().union(*(each.inputs for each in merged))
     with _writing(home, batch, kept) as writer:
         own = [*writer.in_memory(rows), *(facts_of_file(home.root, path, kind, batch) for kind, path in fresh)]
-        gone, made = writer.completed(before.files, own)
-        named = [file for file in before.files if file.path not in gone]
-        own = [*(file for file in own if file.path not in gone), *made]
-        counted, lowered = _count(kept, named, own)
-        plan = [*([file] for file in lowered), *_merges(counted, lowered, _span(kept.now, watermarks.greatest))]
-        files = _retire(counted, plan, [writer.merged(inputs, own) for inputs in plan]).retire(gone)
+        there = [file for file in before.files if file.path not in replaced]
+        instead = [each.file for each in merged]
+        gone, made = writer.completed([*there, *instead], own)
+        own += made
+        there, instead, own = ([file for file in some if file.path not in gone] for some in (there, instead, own))
+        counted = _count(kept, there, instead, own)
+        new = {file.path for file in own}
+        again = [writer.again(file, fresh=file.path in new) for file in counted.lowered]
+        files = counted.files.retire(counted.gone).put(again).retire(gone | replaced)
         after = HeldState(home.root, files.files, reach, before.reach_path, watermarks.watermarks)
         if not reach.equals(before.reach):
             written = writer.reach(reach)
             files = files.put([written])
             files = files if before.reach_path is None else files.retire([before.reach_path])
             after = replace(after, reach_path=written.path)
-    purged = before.rows - sum(file.held for file in counted.kept) - writer.moved
+    purged = before.rows - counted.earlier - writer.moved
     return StateChange(before, after, files, watermarks, tuple(writer.written), purged)
 
 
-# -- three steps: count, plan merges, retire -----------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Files with their rows held."""
+
+    files: FileSet[StateFile]
+    lowered: list[StateFile]
+    """Files to be written again, because floors that are lower than before would bring rows back that are out of sight.
+    """
+    earlier: int
+    """Rows held of earlier batches."""
+
+    @property
+    def gone(self) -> set[str]:
+        """Files without a held row, and those written again; new ones too, so that they are unlinked in time."""
+        return {file.path for file in self.files.files if not file.held} | {file.path for file in self.lowered}
 
 
 def _count(
-    kept: KeptRows, named: Sequence[StateFile], own: Sequence[StateFile]
-) -> tuple[FileSet[StateFile], list[StateFile]]:
-    """Count the rows held of each file.
-
-    Files of the second list are to be written again, because floors that are lower than before would bring rows back
-    that are out of sight.
-    """
-    before = [kept.counted(file, fresh=False) for file in named]
-    added = [kept.counted(file, fresh=True) for file in own]
-    files = FileSet(tuple(file for file, _ in before), tuple(file for file, _ in added))
-    return files, [file for file, lower in (*before, *added) if lower and file.held]
-
-
-def _merges(files: FileSet[StateFile], lowered: Collection[StateFile], span: int | None) -> Iterator[list[StateFile]]:
-    """Plan merges: neighbours in time of one tier become one file, and a file loses most of its rows if few are held.
-
-    Merged files span at most ``span`` microseconds, if told.
-    """
-    tiers: dict[tuple[str, int], list[StateFile]] = {}
-    for file in files.files:
-        if file in lowered or not file.held:
-            continue
-        if file.held * 2 < file.rows and file.rows > _SMALL:
-            yield [file]
-        elif file.held < _LARGE:
-            tiers.setdefault((file.kind, tier_of(file.held, _SMALL, _FANOUT)), []).append(file)
-    for found in tiers.values():
-        if len(found) >= _FANOUT:
-            run = longest_run(sorted(found, key=times_of), times_of, span)
-            if len(run) > 1:
-                yield run
-
-
-def _retire(
-    counted: FileSet[StateFile], plan: Sequence[Sequence[StateFile]], merged: Iterable[StateFile]
-) -> FileSet[StateFile]:
-    """Retire the inputs of merges and files without a held row; own files too, so that they are unlinked in time."""
-    gone = {file.path for inputs in plan for file in inputs} | {file.path for file in counted.files if not file.held}
-    return counted.retire(gone).put(merged)
-
-
-def _span(floors_now: Floors, newest: int | None) -> int | None:
-    """Return how far a merged file's times may be apart, a part of how long rows are kept; None: no limit."""
-    ends = np.concatenate([floors_now.least, floors_now.left, floors_now.right])
-    if newest is None or not len(ends) or (least := int(ends.min())) < -UNBOUNDED // 2:
-        return None
-    return max(0, newest - least) // _PARTS_OF_REACH
+    kept: KeptRows, there: Sequence[StateFile], instead: Sequence[StateFile], own: Sequence[StateFile]
+) -> _Counted:
+    """Count the rows held of files that are named, of those that were merged, and of the batch's own."""
+    named, merged = ([kept.counted(file, fresh=False) for file in files] for files in (there, instead))
+    added = [*merged, *(kept.counted(file, fresh=True) for file in own)]
+    return _Counted(
+        FileSet(tuple(file for file, _ in named), tuple(file for file, _ in added)),
+        [file for file, lower in (*named, *added) if lower and file.held],
+        sum(file.held for file, _ in (*named, *merged)),
+    )
 
 
 # -- one writer ----------------------------------------------------------------------------------------------------
@@ -324,14 +308,11 @@ class _Writer:
                 made.append(self._facts(write_run(self._new("witness"), rest), "witness"))
         return frozenset(gone), made
 
-    def merged(self, inputs: Sequence[StateFile], own: Collection[StateFile]) -> StateFile:
-        """Write the kept rows of some files into one."""
-        step("state.merge")
-        kind, paths = inputs[0].rows_kind, {file.path for file in own}
-        in_order = sorted(inputs, key=times_of)
-        fresh = [file.path in paths for file in in_order]
-        facts = self._facts(write_run(self._new(kind), self.kept.merged(in_order, fresh)), kind)
-        step("state.merged")
+    def again(self, file: StateFile, *, fresh: bool) -> StateFile:
+        """Write the kept rows of a file anew."""
+        step("state.again")
+        run = self.kept.merged([file], fresh=fresh)
+        facts = self._facts(write_run(self._new(file.rows_kind), run), file.rows_kind)
         return replace(facts, held=facts.rows)
 
     def reach(self, reach: pa.Table) -> StateFile:

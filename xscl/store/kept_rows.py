@@ -62,9 +62,9 @@ class KeptRows:
             return self._masks(open_run(path), before)[1]
         return links_kept(open_links(path), self.now, before)
 
-    def merged(self, files: Sequence[StateFile], fresh: Sequence[bool]) -> Run | LinkRun:
-        """Make one run of the kept rows of several of one kind."""
-        masks = [self.mask(file, fresh=new) for file, new in zip(files, fresh, strict=True)]
+    def merged(self, files: Sequence[StateFile], *, fresh: bool = False) -> Run | LinkRun:
+        """Make one run of the kept rows of several files of one kind, which say how many they hold."""
+        masks = [None if file.held == file.rows else self.mask(file, fresh=fresh) for file in files]
         paths = [str(near_file(self.root / file.path)) for file in files]
         if files[0].kind == "witness":
             return merged_run([open_run(path) for path in paths], masks)

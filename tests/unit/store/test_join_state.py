@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +17,10 @@ from budget import examples
 from strategies import Dice
 
 import xscl.store.join_state
+import xscl.store.state_merges
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
+from xscl.base.errors import XsclError
+from xscl.base.failpoints import hooked
 from xscl.base.types import Event
 from xscl.catalog.tables import BATCHES, CHANNELS, HOME, OLD_FILES
 from xscl.engine import Engine
@@ -33,6 +37,7 @@ from xscl.store.join_state import (
 )
 from xscl.store.retired_files import unlink_old
 from xscl.store.state_files import Kind, write_run
+from xscl.store.state_merges import StateMerges
 from xscl.store.watermarks import EventTimes, channel_clocks, event_times, next_watermarks
 from xscl.templates.many_blocks.runs import LINK_SCHEMA, LinkRun, kept, rows_of
 from xscl.templates.retention import REACH_SCHEMA
@@ -60,7 +65,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which a few hundred rows go through all tiers."""
     for name, value in {"_FANOUT": 3, "_SMALL": 20, "_LARGE": 2000}.items():
-        monkeypatch.setattr(xscl.store.join_state, name, value)
+        monkeypatch.setattr(xscl.store.state_merges, name, value)
 
 
 def reach_table(*rows: tuple[bool, int, str, int, int]) -> pa.Table:
@@ -99,7 +104,8 @@ def changed(
     """Return the state after a batch with these event times."""
     with home.catalog.read() as connection:
         watermarks = next_watermarks(channel_clocks(connection), last, newest, published)
-    return next_state(home, before, watermarks=watermarks, **options)
+    merges = StateMerges(home, before, options["batch"])
+    return next_state(home, before, watermarks=watermarks, merged=merges.merged(), **options)
 
 
 def commit(home: Home, change: StateChange, now: int) -> None:
@@ -262,17 +268,64 @@ def test_whole_files_go_when_their_time_has_passed(home: Home) -> None:
 
 
 def test_replaced_files_are_unlinked_later(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xscl.store.join_state, "_FANOUT", 4)
+    monkeypatch.setattr(xscl.store.state_merges, "_FANOUT", 4)
     stream = Stream(home, Dice(3), dict.fromkeys(range(1, 5), 10_000))
+    stream.next(6)
     stream.next(6)
     before = state_of(home).paths("witness")
     change = stream.next(6)
-    assert len(change.files.retired) == 4 and len(state_of(home).files) == 1
+    assert len(change.files.retired) == 4 and len(state_of(home).files) == 1 + 2, "the batch's own files are new"
     assert all(Path(path).exists() for path in before), "someone may be reading them"
-    commit(home, StateChange(change.after, change.after, FileSet(change.after.files)), 2 * MINUTE + GRACE)
+    commit(home, StateChange(change.after, change.after, FileSet(change.after.files)), 3 * MINUTE + GRACE)
     assert not any(Path(path).exists() for path in before)
     assert all(Path(path).exists() for path in state_of(home).paths("witness"))
     assert home.catalog.rows(OLD_FILES) == []
+
+
+def test_a_merge_that_fails_is_told_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it stays, no row is lost, and the batch beside it has its answers."""
+    monkeypatch.setattr(xscl.store.state_merges, "_FANOUT", 3)
+    with Engine(init_home(tmp_path / "own")) as engine:
+        engine.register("S/a->x FOLLOWED BY {x = y, 1 h} S/a->y", name="q")
+        told, files = [], []
+        for number, fails_at in enumerate([None, None, None, "state.merge", "state.merged", None]):
+            engine.ingest([Event("S", f"e{number}", number, xml="<a>1</a>")])
+            with hooked(full_disk(fails_at)):
+                (report,) = engine.run_once()
+            told.append(report.unmerged)
+            files.append(sum(1 for path in (tmp_path / "own/witness").iterdir() if path.suffix == ".run"))
+            assert (report.matches, report.state_rows) == (number, number + 1)
+        assert [each is not None and each.startswith("[XSCL_DISK_FULL]") for each in told] == [
+            *(False, False, False, True, True, False)
+        ]
+        assert files == [1, 2, 3, 4, 5, 5 + 2], "the last batch has a file of its own, and a merged one"
+        assert len(state_of(engine.home).files) == 2
+
+
+def full_disk(at: str | None) -> Callable[[str], None]:
+    def hook(name: str) -> None:
+        if name == at:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    return hook
+
+
+def test_merges_of_a_batch_that_fails_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xscl.store.state_merges, "_FANOUT", 3)
+    with Engine(init_home(tmp_path / "own")) as engine:
+        engine.register("S/a->x FOLLOWED BY {x = y, 1 h} S/a->y", name="q")
+        for number in range(4):
+            files = files_of_state(engine.home)
+            engine.ingest([Event("S", f"e{number}", number, xml="<a>1</a>")])
+            if number < 3:
+                engine.run_once()
+        for at in ("batch.joined", "state.taken", "batch.before"):
+            with hooked(full_disk(at)), pytest.raises(XsclError, match="XSCL_DISK_FULL"):
+                engine.run_once()
+            assert files_of_state(engine.home) == files
+        (report,) = engine.run_once()
+        assert (report.matches, report.unmerged) == (3, None)
+        assert len(state_of(engine.home).files) == 2
 
 
 def files_of_state(home: Home) -> set[Path]:
@@ -307,7 +360,7 @@ def test_rows_in_memory_are_written_if_they_are_kept(home: Home) -> None:
 
 
 def test_a_change_that_fails_leaves_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xscl.store.join_state, "_FANOUT", 4)
+    monkeypatch.setattr(xscl.store.state_merges, "_FANOUT", 4)
     stream = Stream(home, Dice(5), dict.fromkeys(range(1, 5), 1000))
     stream.next(6)
     before, files = state_of(home), files_of_state(home)
