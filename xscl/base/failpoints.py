@@ -86,7 +86,7 @@ STEPS: Mapping[str, str] = {
     "workers.write": "what workers load is going to be written",
     "tasks.witnesses": "tasks have written runs of new rows",
     "tasks.results": "tasks have written what pairs come to",
-    "upkeep.begin": "a batch is done, nothing was looked after",
+    "upkeep.begin": "a batch is going to begin, nothing is looked after beside it",
     "upkeep.events": "events that are kept are written into a new file, which no row names",
     "upkeep.ids": "some ids of events that are no longer kept are removed, their file is still named",
     "upkeep.swapped": "the file is named in place of those it replaces",

@@ -54,9 +54,9 @@ class Running(OpenedHome):
                 beats = not span.only_beats
                 step("run.ranged")
                 told("events", span.first - 1, span.taken_in)
-                reports.append(process_batch(self.home, self._driver, lambda: self.spark, span))
-                then(reports[-1])
-                self._upkeep.after_commit()
+                with self._upkeep.beside():
+                    reports.append(process_batch(self.home, self._driver, lambda: self.spark, span))
+                    then(reports[-1])
         return reports
 
     def _tidy_once(self) -> None:

@@ -1,13 +1,16 @@
-"""Upkeep of a home between batches, so that its size levels off over years.
+"""Upkeep of a home beside batches, so that its size levels off over years.
 
-The process that runs batches does a few things after a commit; the rest waits for a later commit.  Upkeep changes no
-answer.  A process may end anywhere: files that no row names mean nothing.
+The process that runs batches does a few things in a thread beside one of them; the rest waits for a later batch.  Only
+files that earlier commits have named are touched, and what replaces them is named by transactions of upkeep's own.
+Upkeep changes no answer.  A process may end anywhere: files that no row names mean nothing.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Protocol
 
 from xscl.base.failpoints import step
@@ -22,9 +25,9 @@ from xscl.upkeep.results import ResultUpkeep
 __all__ = ["EVERY", "Upkeep"]
 
 EVERY = 8
-"""Commits between two looks at what there is to do: as many as files of one tier are left alone."""
+"""Batches between two looks at what there is to do: as many as files of one tier are left alone."""
 _CPU_S = 0.25
-"""Processor time of this process after which the rest waits for the next look."""
+"""Processor time of upkeep's thread after which the rest waits for the next look."""
 _TRIMS = 16
 """Looks between two at the rows of listings."""
 
@@ -47,27 +50,44 @@ class Upkeep:
         self._planner = planner
         self._events = EventUpkeep(home)
         self._results = ResultUpkeep(home)
-        self._commits = 0
+        self._batches = 0
         self._looks = 0
 
-    def after_commit(self) -> None:
-        """Do some of what there is to do, each ``EVERY`` commits; the first commit of a process is one of them."""
-        if self._commits % EVERY == 0:
-            self.work(_CPU_S)
-        self._commits += 1
+    @contextmanager
+    def beside(self) -> Iterator[None]:
+        """Do some of what there is to do beside each ``EVERY``th batch; the first batch of a process is one of them."""
+        if self._batches % EVERY:
+            yield
+        else:
+            with self.working(_CPU_S):
+                yield
+        self._batches += 1
 
-    def work(self, cpu_s: float) -> None:
-        """Do what there is to do with events, until that has taken some processor time, and with results likewise."""
+    @contextmanager
+    def working(self, cpu_s: float) -> Iterator[None]:
+        """Do what there is to do with events, until that has taken some processor time, and with results likewise.
+
+        That goes on beside what the caller does; rows of the catalogue are looked at behind it.
+        """
         step("upkeep.begin")
         with self._home.catalog.read() as connection:
             kept = keep_times(connection)
+        # What goes now went out of use before; nobody reads it.
         unlink_old(self._home, now_micros())
-        _some(self._events.work(kept), cpu_s)
-        oldest = self._events.oldest_kept(kept)
-        _some(self._results.work(kept, oldest), cpu_s)
+        with ThreadPoolExecutor(1, "xscl-upkeep") as pool:
+            looked_at = pool.submit(self._look_at_files, kept, cpu_s)
+            yield
+        oldest = looked_at.result()
         if self._looks % _TRIMS == 0:
             self._look_at_rows(kept, oldest)
         self._looks += 1
+
+    def _look_at_files(self, kept: Mapping[str, int], cpu_s: float) -> int | None:
+        """Replace files of events and of results, and return the least place of an event that is kept."""
+        _some(self._events.work(kept), cpu_s)
+        oldest = self._events.oldest_kept(kept)
+        _some(self._results.work(kept, oldest), cpu_s)
+        return oldest
 
     def _look_at_rows(self, kept: Mapping[str, int], oldest: int | None) -> None:
         with self._home.catalog.begin() as connection:
@@ -78,8 +98,8 @@ class Upkeep:
 
 
 def _some(jobs: Iterator[object], cpu_s: float) -> None:
-    """Do one thing at least, and others until this process has used some processor time."""
-    end = time.process_time() + cpu_s
+    """Do one thing at least, and others until this thread has used some processor time."""
+    end = time.thread_time() + cpu_s
     for _ in jobs:
-        if time.process_time() >= end:
+        if time.thread_time() >= end:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def test_each_source_of_witnesses_finds_the_match_and_reads_little(
 ) -> None:
     """A batch reads the catalogue once at its beginning, channels once more, and commits."""
     prepare(engine)
-    monkeypatch.setattr(engine._upkeep, "after_commit", lambda: None)
+    monkeypatch.setattr(engine._upkeep, "beside", nullcontext)
     opened = 0
     connected = Catalog._connected
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -237,7 +237,7 @@ def test_what_is_kept_no_more_is_not_replayed(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, looked_after: bool
 ) -> None:
     if not looked_after:
-        monkeypatch.setattr(xscl.upkeep.upkeep.Upkeep, "after_commit", lambda _: None)
+        monkeypatch.setattr(xscl.upkeep.upkeep.Upkeep, "beside", lambda _: nullcontext())
     engine.add_channel("S", lateness="2 s", retention="10 s")
     engine.register(f"{PAIRS} PUBLISH P", name="pairs")
     engine.register("SELECT * FROM S//a PUBLISH Q", name="each")
