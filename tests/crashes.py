@@ -3,7 +3,7 @@
 The workload has all that a home takes: documents and rows of an event file that is followed, with queries registered
 and dropped between them, tables of rows, and feeds that are polled.  Channels have a retention, some an idle time; late
 events are taken again; archives are made and read.  A *round* takes in what has come and runs its batches, between
-which a consumer reads new matches.  Upkeep is made to work often, on small files.
+which a consumer reads new matches.  Upkeep and merges of join state are made to work often, on small files.
 After a crash whoever runs it begins the round anew that was not finished, as a scheduler would: what was taken in is
 known, and nothing else says how far it was.
 
@@ -55,6 +55,7 @@ from xscl.intake.host_queue import Clock
 from xscl.intake.intake import IntakeReport
 from xscl.intake.polling import poll
 from xscl.store import retired_files as old_files
+from xscl.store import state_merges
 from xscl.store.orphans import unnamed_files
 from xscl.upkeep import catalog_rows as catalog_upkeep
 from xscl.upkeep import events as event_upkeep
@@ -360,6 +361,7 @@ _BUSY: Mapping[ModuleType, Mapping[str, float]] = {
     result_upkeep: {"FANOUT": 3, "SMALL": 60},
     catalog_upkeep: {"FEWEST_DROPPED": 2},
     old_files: {"GRACE": 0},
+    state_merges: {"_FANOUT": 3},
 }
 
 

@@ -72,6 +72,8 @@ def nth_event(connection: Connection, first: int, last: int, count: int) -> int 
     """Return the number of the ``count``-th event (from 1) of those from ``first`` to ``last``; None if there are
     fewer.
     """
+    if last - first + 1 < count:
+        return None  # a place has one event at most
     spans = connection.execute(*_next_spans(first, last, count)).all()
     if not spans:
         only: int | None = connection.scalar(*_next_single(first, last, count - 1))
