@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from xscl.base.alike_rows import AlikeRows
-from xscl.base.number_order import each_once
+from xscl.base.number_order import each_once, places_in
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, take
-from xscl.templates.joins.document_facts import facts_of_rows
+from xscl.templates.joins.document_facts import DocumentFacts, facts_of_rows
 from xscl.templates.joins.edge_table import HALF_BITS, LOW_BITS, EdgeTable
 from xscl.templates.joins.guarded import AnyGuard
 from xscl.templates.joins.matched_edges import MatchedEdges
@@ -34,7 +34,7 @@ from xscl.templates.program_guards import UNGUARDED
 from xscl.templates.results import ResultColumns
 from xscl.templates.retention import Floors
 from xscl.templates.runs.making import run_of, witness_keys
-from xscl.templates.runs.run import Run
+from xscl.templates.runs.run import Key, Run
 from xscl.templates.runs.view import FinderNumbers
 from xscl.templates.shapes import Shapes
 
@@ -105,7 +105,7 @@ class Finder:
         if (edge >= 0).any():
             self._single_blocks(fresh, edge, out)
         meets = ((alone[of] < 0) | both[of])[which] & ~fresh.column("late").to_numpy()
-        held = self._held(fresh, meets)
+        held = self._held(fresh, keys, which, meets)
         return run_of(fresh, (keys, which)) if held.all() else run_of(fresh.filter(pa.array(held)))
 
     @property
@@ -141,28 +141,34 @@ class Finder:
         self._resolver_of_ones.resolve_ones(docs[order], ts[order], matched, documents, out)
         out.add_count(len(docs))
 
-    def _held(self, fresh: pa.Table, meets: Bools) -> Bools:
+    def _held(self, fresh: pa.Table, keys: Sequence[Key], which: Int64s, meets: Bools) -> Bools:
         """Tell which of the rows that meet others are of use: some guard holds for their variable in their document.
 
-        Rows that only guards read are of use in documents with other rows that are.
+        Rows that only guards read are of use in documents with other rows that are.  ``which`` are the rows' keys.
         """
         guards = self.program.guards
-        if not guards:
+        if not guards or not meets.any():
             return meets
-        variables, docids = fresh.column("var").to_numpy(), fresh.column("docid").to_numpy()
-        read = np.isin(variables, np.union1d(guards.facts_rows, guards.compared))
-        of_guards: dict[frozenset[int], list[int]] = {}
-        for variable in np.setdiff1d(variables[meets], guards.only_read).tolist():
-            of_guards.setdefault(self._guards_of(variable), []).append(variable)
+        docids = fresh.column("docid").to_numpy()
         docs = each_once(docids)
-        facts = facts_of_rows(fresh, docs, guards)
-        held = np.zeros(len(variables), dtype=np.bool_)
+        doc = places_in(docs, docids)
+        variables = np.array([variable for variable, _ in keys], dtype=np.int64)
+        of_guards: dict[frozenset[int], list[int]] = {}
+        for variable in np.setdiff1d(variables, guards.only_read).tolist():
+            of_guards.setdefault(self._guards_of(variable), []).append(variable)
+        facts: DocumentFacts | None = None
+        held = np.zeros(len(docids), dtype=np.bool_)
         for some, guarded in of_guards.items():
-            of = meets & np.isin(variables, guarded)
+            of = meets & np.isin(variables, guarded)[which]
+            # Of most variables some block has no guard, and then no fact is asked for.
             if UNGUARDED not in some:
-                of &= self._any_guard(some).holds(facts)[np.searchsorted(docs, docids)]
+                facts = facts or facts_of_rows(fresh, docs, guards)
+                of &= self._any_guard(some).holds(facts)[doc]
             held |= of
-        return held | read & meets & np.isin(docids, docids[held])
+        read = np.isin(variables, np.union1d(guards.facts_rows, guards.compared))
+        kept = np.zeros(len(docs), dtype=np.bool_)
+        kept[doc[held]] = True
+        return held | read[which] & meets & kept[doc]
 
     def _guards_of(self, variable: int) -> frozenset[int]:
         """Return the guards of blocks that have a variable."""

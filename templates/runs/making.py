@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.base.arrow_schemas import CHAIN
-from xscl.base.number_order import order_by, order_of, places_in
-from xscl.templates.columns import Int32s, Int64s, gather, numbered
+from xscl.base.number_order import each_once, order_of, places_in
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, numbered
 from xscl.templates.runs.run import KEY_BITS, Key, Run, RunShapes, equal_texts, group_starts
 from xscl.templates.shapes import bundle_hashes, row_hashes
 
@@ -25,25 +25,33 @@ def run_of(table: pa.Table, known: tuple[tuple[Key, ...], Int64s] | None = None)
     if not table.num_rows:
         return empty_run()
     columns = {name: table.column(name).combine_chunks() for name in table.schema.names}
-    docid, ts = _ints(columns["docid"]), _ints(columns["ts"])
-    rank, first = ranked_values(_ints(columns["h"]), columns["strval"])
+    docid, ts, hashes, texts = _ints(columns["docid"]), _ints(columns["ts"]), _ints(columns["h"]), columns["strval"]
     keys, key = witness_keys(table) if known is None else known
-    order = order_by(rank * len(keys) + key, ts, docid)
-    begin = group_starts(rank[order], key[order], docid[order])
+    docs = each_once(docid)
+    doc = places_in(docs, docid)
+    of_docs = np.empty(len(docs), dtype=np.int64)
+    of_docs[doc] = np.arange(len(doc))
+    times = ts[of_docs]
+    in_time = np.empty(len(docs), dtype=np.int64)
+    in_time[order_of(times)] = np.arange(len(docs))
+    # One number tells the key of a row, and the place of its document by time.
+    code = key * len(docs) + in_time[doc]
+    order, values = _by_value(code, len(keys) * len(docs), hashes, texts)
+    begin = group_starts(values, code[order])
     lead = order[begin[:-1]]
+    first = order[group_starts(values)[:-1]]
     shape, members = _bundles(columns, order, begin)
-    _, first_of_docs = np.unique(docid, return_index=True)
-    at = pa.array(first_of_docs)
+    at = pa.array(of_docs)
     return built_run(
         keys=keys,
-        docs=docid[first_of_docs],
-        items=_ints(columns["item"])[first_of_docs],
-        times=ts[first_of_docs],
+        docs=docs,
+        items=_ints(columns["item"])[of_docs],
+        times=times,
         places=columns["place"].take(at),
         memberships=columns["membership"].take(at).to_numpy(zero_copy_only=False),
-        hashes=_ints(columns["h"])[first],
-        texts=columns["strval"].take(pa.array(first)),
-        codes=(rank << KEY_BITS | key)[lead],
+        hashes=hashes[first],
+        texts=texts.take(pa.array(first)),
+        codes=values[begin[:-1]] << KEY_BITS | key[lead],
         numbers=columns["num"].to_numpy(zero_copy_only=False).astype(np.float64)[lead],
         docids=docid[lead],
         shape=shape,
@@ -121,22 +129,36 @@ def empty_run() -> Run:
 
 def ranked_values(hashes: Int64s, texts: pa.Array) -> tuple[Int64s, Int64s]:
     """Rank values by (hash, text), equal ones alike: the rank of each row's value, and a row of each rank."""
-    distinct, first, which = numbered(hashes)
-    again = np.flatnonzero(first[which] != np.arange(len(which)))
-    other = again[~equal_texts(texts.take(pa.array(again)), texts.take(pa.array(first[which[again]])))]
-    if not len(other):
-        order = order_of(distinct)
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
-        return rank[which], first[order]
-    # Another value of the same hash; texts are told apart by a number.
-    text = np.zeros(len(hashes), dtype=np.int64)
-    text[other] = _ints(texts.take(pa.array(other)).dictionary_encode("encode").indices) + 1
-    order = np.lexsort((text, hashes))
-    starts = group_starts(hashes[order], text[order])
+    order, value = _by_value(np.zeros(len(hashes), dtype=np.int64), 1, hashes, texts)
     rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    return rank, order[starts[:-1]]
+    rank[order] = value
+    return rank, order[group_starts(value)[:-1]]
+
+
+def _by_value(code: Int64s, below: int, hashes: Int64s, texts: pa.Array) -> tuple[Int64s, Int64s]:
+    """Return an order of rows by (hash, text), and then by a code, which is below a bound; and the number of each one's
+    value in this order, rising.
+    """
+    order = order_of(code, below)
+    order = order[order_of(hashes[order])]
+    new = _changes(hashes[order])
+    again = np.flatnonzero(~new)
+    other = ~equal_texts(texts.take(pa.array(order[again])), texts.take(pa.array(order[again - 1])))
+    if other.any():
+        # Several values have one hash: their texts are told apart by a number.
+        text = _ints(texts.dictionary_encode("encode").indices)
+        order = order_of(code, below)
+        order = order[order_of(text[order])]
+        order = order[order_of(hashes[order])]
+        new = _changes(hashes[order]) | _changes(text[order])
+    return order, np.cumsum(new) - 1
+
+
+def _changes(numbers: Int64s) -> Bools:
+    """Tell where a number differs from the one before it; the first one does."""
+    found = np.ones(len(numbers), dtype=np.bool_)
+    found[1:] = numbers[1:] != numbers[:-1]
+    return found
 
 
 def witness_keys(table: pa.Table) -> tuple[tuple[Key, ...], Int64s]:
