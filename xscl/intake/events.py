@@ -29,10 +29,10 @@ def take_events(chunk: Chunk, checked: Sequence[CheckedEvent | Rejected]) -> lis
         checked = [resolved(item, chunk.streams) if isinstance(item, CheckedEvent) else item for item in checked]
     sound = [item for item in checked if isinstance(item, CheckedEvent)]
     place, received = chunk.places(len(sound))
-    chunk.known.learn(sound, chunk.channels)
     plain = PlainEvents(chunk)
     if len(sound) == len(checked) and plain.take_run(sound, place, received):
         return ["taken"] * len(sound)
+    chunk.known.learn(sound, chunk.channels)
     outcomes: list[Outcome] = []
     for item in checked:
         if isinstance(item, Rejected):

@@ -125,7 +125,9 @@ class IdsOfChannel:
 
     def add_new(self, rows: Iterable[IdRow]) -> None:
         """Note events whose ids stood for none, and that came by no stream."""
-        self._new.update((row[1], row) for row in rows)
+        new = {row[1]: row for row in rows}
+        self._new |= new
+        self.asked |= new.keys()
 
 
 def _known(row: EventId, stream: int, whole: bool) -> KnownEvent:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
+from operator import attrgetter
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from xscl.catalog.clocks import judges, shown_before
-from xscl.catalog.events import IdRow
+from xscl.catalog.events import IdRow, add_ids_unless_known
 from xscl.catalog.records import ChannelInfo
 from xscl.intake.checks import CheckedEvent
 from xscl.intake.identity import IdsOfChannel
@@ -79,7 +81,10 @@ class PlainEvents:
         ids = {item.id for item in items}
         if len(ids) < len(items) or self._ids.has_any(ids):
             return False
-        _write(self._chunk, items, range(place, place + len(items)), range(received, received + len(items)))
+        run = _Run.of(items, range(place, place + len(items)), range(received, received + len(items)))
+        if not add_ids_unless_known(self._chunk.connection, run.ids):
+            return False
+        _note(self._chunk, run)
         return True
 
     def _turn_to(self, name: str) -> ChannelInfo | None:
@@ -95,19 +100,40 @@ class PlainEvents:
     def write(self) -> None:
         """Make rows of the events that wait."""
         if self._items:
-            _write(self._chunk, self._items, self._places, self._receipts)
+            run = _Run.of(self._items, self._places, self._receipts)
+            self._chunk.ids += run.ids
+            _note(self._chunk, run)
             self._items, self._places, self._receipts = [], [], []
         # What comes between may change a channel.
         self._channel = None
         self._waiting = {}
 
 
-def _write(chunk: Chunk, items: Sequence[CheckedEvent], places: Sequence[int], receipts: Sequence[int]) -> None:
-    """Make rows of plain events."""
-    events, ids, given, contents, digests, _, _, starts = zip(*items, strict=True)
-    times = list(map(_event_time, items, receipts))
-    names = [event.channel for event in events]
-    feeds = [event.feed or "" for event in events]
+class _Run(NamedTuple):
+    """Plain events, a column at a time."""
+
+    items: Sequence[CheckedEvent]
+    places: Sequence[int]
+    receipts: Sequence[int]
+    times: Sequence[int]
+    """Event times."""
+    ids: Sequence[IdRow]
+
+    @classmethod
+    def of(cls, items: Sequence[CheckedEvent], places: Sequence[int], receipts: Sequence[int]) -> Self:
+        """Return events with their numbers and times of receipt."""
+        times = list(map(_event_time, items, receipts))
+        names, ids, digests = ([*map(attrgetter(name), items)] for name in ("event.channel", "id", "digest"))
+        feeds = [item.event.feed or "" for item in items]
+        columns = (names, ids, ids, feeds, repeat(1), places, places, digests, times, receipts, repeat(0))
+        return cls(items, places, receipts, times, list(zip(*columns, strict=False)))
+
+
+def _note(chunk: Chunk, run: _Run) -> None:
+    """Make rows of plain events, whose ids are noted elsewhere."""
+    items, places, receipts, times, rows = run
+    names, ids, _, feeds, *_ = zip(*rows, strict=True)
+    events, _, given, contents, _, _, _, starts = zip(*items, strict=True)
     sources = [
         event.time_source or ("received" if ts is None else "given") for event, ts in zip(events, given, strict=True)
     ]
@@ -115,9 +141,6 @@ def _write(chunk: Chunk, items: Sequence[CheckedEvent], places: Sequence[int], r
     is_late = [clock is not None for clock in late_by]
     who = (places, names, ids, repeat(1), places, times, receipts)
     chunk.rows += zip(*who, is_late, behind, given, sources, contents, repeat(None), repeat(0), starts, strict=False)
-    what = (names, ids, ids, feeds, repeat(1), places, places)
-    rows: list[IdRow] = list(zip(*what, digests, times, receipts, repeat(0), strict=False))
-    chunk.ids += rows
     chunk.known.add_new(rows)
     chunk.report.taken += len(items)
     for n, clock in enumerate(late_by):
