@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from xscl.base.number_order import order_of
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, take
 from xscl.templates.joins.document_facts import DocumentFacts
 from xscl.templates.program_guards import OPERATORS, UNGUARDED, GuardTable
@@ -181,7 +182,7 @@ class Conjunctions:
                 continue
             of_literal = np.full(len(mine), -1, dtype=np.int64)
             of_literal[access[access >= 0]] = conjunctions[access >= 0]
-            order = np.argsort(pairs.of(side), kind="stable")
+            order = order_of(pairs.of(side))
             starts = np.searchsorted(pairs.of(side)[order], np.arange(pairs.documents + 1))
             for literal, doc in self._documents(mine, pairs):
                 at, which = gather(starts[doc], starts[doc + 1] - starts[doc])
@@ -197,7 +198,7 @@ class Conjunctions:
         facts, local = pairs.facts, self.literals.place
         some = np.flatnonzero(mine & (self.literals.operator == 0))
         doc, fact = facts.entries()
-        by_fact = np.argsort(fact, kind="stable")
+        by_fact = order_of(fact)
         begin = np.searchsorted(fact[by_fact], local[some])
         at, which = gather(begin, np.searchsorted(fact[by_fact], local[some], side="right") - begin)
         yield some[which], doc[by_fact[at]]

@@ -70,11 +70,13 @@ class GuardedWindows:
             at, of = gather(self.starts[combination], self.starts[combination + 1] - self.starts[combination])
             pair, row = pair[of], self.rows[at]
             in_time = self._in_time(pair, row, pairs, documents, ages)
-            pair, row, combination = pair[in_time], row[in_time], combination[of[in_time]]
+            pair, row, of = pair[in_time], row[in_time], of[in_time]
             seen = self._seen(pair, row, given, documents, memberships)
-            pair, row, combination = pair[seen], row[seen], combination[seen]
-            stays = ~self._exchanged(pair, row, combination, pairs, documents, (left, right), facts)
-            found.append(pair[stays] << _BITS | row[stays])
+            if not seen.all():
+                pair, row, of = pair[seen], row[seen], of[seen]
+            codes = pair << _BITS | row
+            exchanged = self._exchanged(pair, row, combination, of, pairs, documents, (left, right), facts)
+            found.append(np.delete(codes, exchanged) if len(exchanged) else codes)
         codes = each_once(np.concatenate(found))
         return codes >> _BITS, codes & ((1 << _BITS) - 1)
 
@@ -82,18 +84,23 @@ class GuardedWindows:
         self, pair: Int64s, row: Int64s, pairs: MatchedPairs, documents: Documents, ages: tuple[Int64s, Int64s]
     ) -> Int64s:
         """Return where a pair is in a window, and its members come in the order that the window asks for."""
-        of = take(self.windows, row)
-        difference = (pairs.ts_r - pairs.ts_l)[pair]
-        left, right = place_of(pairs.left[pair]), place_of(pairs.right[pair])
-        held = (of.lo <= difference) & (difference <= of.hi)
-        held &= (of.first <= np.minimum(left, right)) & (np.maximum(left, right) <= of.last)
-        for rows, age in zip((of.rows_l, of.rows_r), ages, strict=True):
+        windows, difference = self.windows, (pairs.ts_r - pairs.ts_l)[pair]
+        held = (windows.lo[row] <= difference) & (difference <= windows.hi[row])
+        left, right = place_of(pairs.left), place_of(pairs.right)
+        oldest, newest = np.minimum(left, right), np.maximum(left, right)
+        # Nearly always all windows see all documents.
+        if windows.first.max() > oldest.min():
+            held &= windows.first[row] <= oldest[pair]
+        if windows.last.min() < newest.max():
+            held &= newest[pair] <= windows.last[row]
+        for asked, age in zip((windows.rows_l, windows.rows_r), ages, strict=True):
             if len(age) > 1 or age.any():
+                rows = asked[row]
                 held &= (rows == 0) | (age[np.minimum(pair, len(age) - 1)] < rows)
-        ordered = np.abs(of.order) == 1
-        if ordered.any():
+        if (np.abs(windows.order) == 1).any():
+            order = windows.order[row]
             first = documents.left_first(pairs)[pair]
-            held &= ~ordered | ((of.order == 1) == first)
+            held &= (np.abs(order) != 1) | ((order == 1) == first)
         return np.flatnonzero(held)
 
     def _seen(
@@ -123,26 +130,25 @@ class GuardedWindows:
         pair: Int64s,
         row: Int64s,
         combination: Int64s,
+        of: Int64s,
         pairs: MatchedPairs,
         documents: Documents,
         sides: tuple[Int64s, Int64s],
         facts: DocumentFacts,
-    ) -> Bools:
-        """Tell where a window that asks for it admits the documents in the other order too, and the right one is
-        first.
+    ) -> Int64s:
+        """Return where a window that asks for it admits the documents in the other order too, and the right one is
+        first; ``of`` are the places of the combinations, which are not in order.
         """
-        found = np.zeros(len(pair), dtype=np.bool_)
-        some = np.flatnonzero(self.windows.order[row] == UNLESS_EXCHANGED)
-        if not len(some):
-            return found
-        some = some[~documents.left_first(pairs)[pair[some]]]
+        asks = self.windows.order == UNLESS_EXCHANGED
+        if not asks.any():
+            return np.empty(0, dtype=np.int64)
+        some = np.flatnonzero(asks[row] & ~documents.left_first(pairs)[pair])
         difference = (pairs.ts_l - pairs.ts_r)[pair[some]]
         some = some[(self.windows.lo[row[some]] <= difference) & (difference <= self.windows.hi[row[some]])]
-        conjunction, of = self.rules.of_combinations(combination[some])
+        conjunction, which = self.rules.of_combinations(combination[of[some]])
         left, right = sides
-        at = pair[some[of]]
-        found[some[of[self.rules.holds(right[at], left[at], conjunction, facts)]]] = True
-        return found
+        at = pair[some[which]]
+        return some[which[self.rules.holds(right[at], left[at], conjunction, facts)]]
 
 
 def _with_right(pairs: MatchedPairs) -> MatchedPairs:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xscl.base.docids import PUBLISHED, place_of
-from xscl.base.number_order import each_once
+from xscl.base.number_order import each_once, order_by
 from xscl.base.values import COMPARISONS
 from xscl.templates.columns import Int32s, Int64s, gather, numbered, stacked, take
 from xscl.templates.joins.guarded import Sought
@@ -47,6 +47,7 @@ __all__ = ["LOOK", "Plans", "Resolver", "grouped", "holds_exactly"]
 
 LOOK = -2
 """Class that differs from pair to pair."""
+_BITS = 32
 _MEMO_SIZE = 50_000
 _MANY_ADMITTED = 1 << 24
 """Pairs and guarded windows, each with the other, that are looked at together."""
@@ -327,8 +328,10 @@ class Resolver:
         begin = np.searchsorted(pair, examples)
         own, of_own = gather(begin, np.searchsorted(pair, examples, side="right") - begin)
         rows, cell = np.concatenate([np.concatenate(admits)[at], row[own]]), np.concatenate([cell, of_own])
-        order = np.lexsort((rows, cell))
-        return which, Cells(np.searchsorted(cell[order], np.arange(len(examples) + 1)), rows[order])
+        both = cell << _BITS | rows
+        both.sort()
+        starts = np.searchsorted(both, np.arange(len(examples) + 1) << _BITS)
+        return which, Cells(starts, both & ((1 << _BITS) - 1))
 
 
 def _add_known(pairs: MatchedPairs, classes: Int32s, out: ResultColumns) -> None:
@@ -378,7 +381,7 @@ def grouped(left: Int64s, right: Int64s) -> tuple[npt.NDArray[np.int64], Int64s]
     Nothing is sorted that is in order.
     """
     rising = (left[1:] > left[:-1]) | ((left[1:] == left[:-1]) & (right[1:] >= right[:-1]))
-    order = np.arange(len(left)) if rising.all() else np.lexsort((right, left))
+    order = np.arange(len(left)) if rising.all() else order_by(left, right)
     in_order_l, in_order_r = left[order], right[order]
     new = (in_order_l[1:] != in_order_l[:-1]) | (in_order_r[1:] != in_order_r[:-1])
     starts = np.concatenate([[0], np.flatnonzero(new) + 1, [len(left)]]) if len(left) else np.zeros(1, dtype=np.int64)

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from xscl.base.number_order import order_of
 from xscl.templates.class_columns import ClassColumns
-from xscl.templates.columns import Int64s
+from xscl.templates.columns import Int64s, numbered
 from xscl.templates.joins.guarded_windows import GuardedWindows
 from xscl.templates.joins.solve import Solution
 from xscl.templates.joins.window_cells import Documents, MatchedPairs
@@ -88,7 +89,7 @@ def numbered_pairs(
     first: npt.NDArray[np.uint64], second: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Numbers of equal pairs of hashes; and a place of each number."""
-    _, examples, which = np.unique(first, return_index=True, return_inverse=True)
+    _, examples, which = numbered(first.view(np.int64))
     if (second[examples][which] == second).all():
         return which, examples
     # Half a hash of two different signatures is equal; that is as rare as it is harmless.
@@ -105,7 +106,7 @@ def places_by_number(which: npt.NDArray[np.integer], count: int) -> Iterator[tup
         for number in range(count):
             yield number, np.flatnonzero(which == number)
     else:
-        order = np.argsort(which, kind="stable")
+        order = order_of(which, count)
         ends = np.cumsum(np.bincount(which, minlength=count))
         for number, members in enumerate(np.split(order, ends[:-1])):
             yield number, members
@@ -153,7 +154,7 @@ def class_columns(signature: Signature, cells: Cells) -> Iterator[ClassColumns]:
     assert windows is not None
     cell = np.repeat(np.arange(len(cells.starts) - 1), np.diff(cells.starts))
     instance = np.searchsorted(signature.starts, cells.rows, side="right") - 1
-    order = np.argsort(instance, kind="stable")
+    order = order_of(instance, len(signature.instances))
     ends = np.searchsorted(instance[order], np.arange(len(signature.instances) + 1)).tolist()
     for solved, start, end in zip(signature.instances, ends[:-1], ends[1:], strict=True):
         if start == end:

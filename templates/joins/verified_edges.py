@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xscl.base.number_order import order_by, order_of
 from xscl.templates.columns import Int32s, Int64s, gather, take
 from xscl.templates.joins.order import JoinOrder
 from xscl.templates.joins.verify import held_on_pairs
@@ -68,7 +69,7 @@ class Places:
         """Iterate over the rows of ``edges`` on the pairs at some places, an edge for each; and the places where there
         are rows.
         """
-        order = np.argsort(edges, kind="stable")
+        order = order_of(edges)
         at, edges = at[order], edges[order]
         if not len(edges):
             return
@@ -102,7 +103,7 @@ class Places:
 
 def _each_once(met: Met) -> Met:
     """Leave one row of each pair and edge."""
-    met = take(met, np.lexsort((met.doc_r, met.doc_l, met.edge)))
+    met = take(met, order_by(met.edge, met.doc_l, met.doc_r))
     new = np.ones(len(met.edge), dtype=np.bool_)
     new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in (met.edge, met.doc_l, met.doc_r)])
     return take(met, new)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from xscl.base.number_order import each_once
+from xscl.base.number_order import each_once, order_of
 from xscl.base.values import apply_functions
 from xscl.xpath.columns.conditions import Dimension, Sought
 from xscl.xpath.columns.formulas import Told
@@ -57,7 +57,7 @@ class WordsOfColumns:
         self._told: dict[int, tuple[array[int], array[int]]] = {}
         """Numbers that columns tell, and the dimension that asks for each, by column."""
         self._rising: dict[tuple[int, str] | int, tuple[Int64s, Int64s]] = {}
-        """Words that are asked for, rising, and the dimension of each; made when texts are looked at."""
+        """Where the dimensions of each word begin, by its number, and these; made when texts are looked at."""
 
     def __len__(self) -> int:
         return len(self._indexes) + len(self._told)
@@ -99,15 +99,14 @@ class WordsOfColumns:
         if rising is None:
             asked = self._told[key] if isinstance(key, int) else self._asked[key]
             words, askers = (np.array(part, dtype=np.int64) for part in asked)
-            order = np.argsort(words, kind="stable")
-            rising = self._rising[key] = words[order], askers[order]
-        words, askers = rising
-        first, behind = (np.searchsorted(words, word, side=side) for side in _SIDES)
-        at, of = gather(first, behind - first)
+            order = order_of(words)
+            begin = np.searchsorted(words[order], np.arange(int(words.max(initial=-1)) + 3))
+            rising = self._rising[key] = begin, askers[order]
+        begin, askers = rising
+        # Of words that nobody asks for any longer the first place behind all others.
+        word = np.minimum(word, len(begin) - 2)
+        at, of = gather(begin[word], begin[word + 1] - begin[word])
         return askers[at] * width + text[of]
-
-
-_SIDES: tuple[Literal["left"], Literal["right"]] = ("left", "right")
 
 
 class TextsWithWords:

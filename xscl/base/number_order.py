@@ -1,7 +1,9 @@
-"""Many whole numbers in order, by their digits or by a table: comparing them takes several times as long.
+"""Many whole numbers in order, or looked up, several times as fast as numpy's own functions for it.
 
-numpy compares 64-bit numbers, and sorts 16-bit ones by counting.  So long numbers are sorted by 16 bits after 16 bits,
-the lowest first.  Numbers that lie close together, as those of documents do, are looked up in a table of all between.
+numpy sorts plain numbers by instructions that compare many at once, but not places by their numbers with equal ones as
+they stand.  So each number gets its place as its lowest bits, and these are sorted: as many bits of the numbers at a
+time as there is room for, the lowest first.  Numbers that lie close together, as those of documents do, are looked up
+in a table of all between.
 """
 
 from __future__ import annotations
@@ -16,11 +18,14 @@ __all__ = ["each_once", "order_by", "order_of", "places_in"]
 _Ints = npt.NDArray[np.int64]
 _Number = TypeVar("_Number", np.int64, np.uint64)
 
-_FEW = 1_500
-"""Numbers that are compared as fast as sorted by their digits."""
+_FEW = 1_000
+"""Numbers that are compared as fast as put together with their places."""
+_FEW_IN_TABLE = 1_500
+"""Numbers for which a table is not worth its while."""
 _SPREAD = 4
 """Places of a table for each number that is looked up."""
-_DIGIT = 16
+_SHORT = 16
+"""Bits of numbers that numpy sorts by counting."""
 _LAST = np.iinfo(np.int64).max
 
 
@@ -34,7 +39,7 @@ def order_of(numbers: npt.NDArray[np.integer], below: int | None = None) -> _Int
     >>> order_of(np.array([7, 2, 7, 0])).tolist(), order_of(np.array([7, 2, 7, 0]), 8).tolist()
     ([3, 1, 0, 2], [3, 1, 0, 2])
     """
-    if below is not None and below <= 1 << _DIGIT:
+    if below is not None and below <= 1 << _SHORT:
         return np.argsort(numbers.astype(np.uint16), kind="stable")
     if len(numbers) < _FEW:
         return np.argsort(numbers, kind="stable")
@@ -42,10 +47,16 @@ def order_of(numbers: npt.NDArray[np.integer], below: int | None = None) -> _Int
         return np.arange(len(numbers))
     least, most = int(numbers.min()), int(numbers.max())
     rest = numbers.astype(np.int64, copy=False).view(np.uint64) - np.uint64(least % (1 << 64))
-    order: _Ints = np.argsort(rest.astype(np.uint16), kind="stable")
-    for done in range(_DIGIT, (most - least).bit_length(), _DIGIT):
-        digits = (rest >> np.uint64(done)).astype(np.uint16)
-        order = order[np.argsort(digits[order], kind="stable")]
+    places = np.arange(len(numbers), dtype=np.uint64)
+    room = (len(numbers) - 1).bit_length()
+    order: _Ints | None = None
+    for done in range(0, (most - least).bit_length(), 64 - room):
+        digits = rest if order is None else rest[order]
+        both = digits >> np.uint64(done) << np.uint64(room) | places
+        both.sort()
+        at = (both & np.uint64((1 << room) - 1)).astype(np.int64)
+        order = at if order is None else order[at]
+    assert order is not None
     return order
 
 
@@ -70,7 +81,7 @@ def each_once(numbers: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
     """
     if (numbers[1:] >= numbers[:-1]).all():
         ordered = numbers
-    elif len(numbers) < _FEW:
+    elif len(numbers) < _FEW_IN_TABLE:
         ordered = np.sort(numbers)
     else:
         least = numbers.min()
@@ -80,7 +91,7 @@ def each_once(numbers: npt.NDArray[_Number]) -> npt.NDArray[_Number]:
             here[numbers - least] = True
             found: npt.NDArray[_Number] = np.flatnonzero(here).astype(numbers.dtype) + least
             return found
-        ordered = numbers[order_of(numbers)] if span.bit_length() <= 3 * _DIGIT else np.sort(numbers)
+        ordered = np.sort(numbers)
     new = np.ones(len(ordered), dtype=np.bool_)
     new[1:] = ordered[1:] != ordered[:-1]
     return ordered[new]
@@ -92,7 +103,7 @@ def places_in(rising: _Ints, wanted: _Ints) -> _Ints:
     >>> places_in(np.array([3, 5, 9]), np.array([9, 1, 5, 6, 12])).tolist()
     [2, 0, 1, 2, 3]
     """
-    if len(wanted) < _FEW or not len(rising):
+    if len(wanted) < _FEW_IN_TABLE or not len(rising):
         return np.searchsorted(rising, wanted)
     least, most = int(rising[0]), int(rising[-1])
     if most - least >= _SPREAD * len(wanted) or most == _LAST:
