@@ -88,6 +88,8 @@ class BatchRange:
     """Files of state by kind."""
     replayed: frozenset[int]
     """Numbers of late events that it takes again; if there are any, it does nothing else."""
+    written: TakenEvents | None
+    """Its events, if they are still in memory."""
 
     @property
     def events(self) -> int:
@@ -99,9 +101,8 @@ class BatchRange:
         """Its events, if they are still in memory or are rows alone; None: they are to be read from their files."""
         if self.plan is None or not self.channels:
             return None
-        written = written_events(self.paths, self.first, self.last)
-        if written is not None or not self.channels.keys() <= self.plan.answered:
-            return written
+        if self.written is not None or not self.channels.keys() <= self.plan.answered:
+            return self.written
         return taken_events(self.paths, self.first, self.last)
 
     @property
@@ -193,7 +194,9 @@ def _read_batch(
     """Read all that the catalogue says for a batch of some places."""
     first, last = found.first, found.last
     number = (connection.scalar(*_newest_batch()) or 0) + 1
-    channels = channel_counts(connection, first, last)
+    paths = home.paths(files_between(connection, first, last))
+    written = written_events(paths, first, last) if paths else None
+    channels = channel_counts(connection, first, last) if written is None else written.counts()
     waiting, replayed, beaten = _reasons(connection, found, number)
     # Queries that were registered at the last place are part of a batch that answers them.
     end = last + 1 if waiting else last
@@ -209,7 +212,7 @@ def _read_batch(
         taken_in=found.taken_in,
         queries=queries,
         channels=channels,
-        paths=home.paths(files_between(connection, first, last)),
+        paths=paths,
         plan=plan,
         reach=REACH_SCHEMA.empty_table() if plan is None else reach_after(home, planner, plan, last),
         reaches={} if plan is None else dict(planner.reach.channels),
@@ -223,6 +226,7 @@ def _read_batch(
         absences=kinds.absences,
         files=files,
         replayed=replayed,
+        written=written,
     )
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "add_published_ids",
     "forget_published",
     "has_event_ids",
+    "has_other_base",
     "newer_versions",
     "of_base",
     "ranges_of_file",
@@ -183,13 +184,18 @@ def add_ids_unless_known(connection: Connection, rows: Sequence[IdRow]) -> bool:
     """
     channel, *_ = rows[0]
     first, last = (EventId._make(rows[at]).docid for at in (0, -1))
-    if connection.execute(*_other_base(channel)).first() is not None:
+    if has_other_base(connection, channel):
         return False
     _add_ids(connection, EventId._fields, rows, " ON CONFLICT DO NOTHING")
     if connection.scalar(*_count_between(first, last)) == len(rows):
         return True
     remove_ids_between(connection, first, last)
     return False
+
+
+def has_other_base(connection: Connection, channel: str) -> bool:
+    """Tell whether a channel has ids with a feed or a version in them."""
+    return connection.execute(*_other_base(channel)).first() is not None
 
 
 @prepared

@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Lock
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from xscl.base.arrow_schemas import EVENT_SCHEMA
@@ -49,6 +50,11 @@ class TakenEvents:
     def rows(self) -> pa.Table:
         """The same in one piece, made once for all readers."""
         return self.pieces.combine_chunks()
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of events of each channel that has some."""
+        found = pc.value_counts(self.pieces.column("channel"))
+        return dict(zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True))
 
     def has(self, numbers: Int64s) -> Bools:
         """Tell which events are of the range."""

@@ -11,7 +11,14 @@ from catalog_plans import DELIBERATE, SMALL, add_rows, bad_plans, executed, sqli
 from sqlalchemy.engine import Connection
 
 from xscl.batches.ranges import next_stop, waiting_queries
-from xscl.catalog.events import edited_between, find_event_ids, find_feed_digests, newer_versions, of_base
+from xscl.catalog.events import (
+    edited_between,
+    find_event_ids,
+    find_feed_digests,
+    has_other_base,
+    newer_versions,
+    of_base,
+)
 from xscl.catalog.tables import EVENT_IDS, METADATA, OF_STEPS, OF_WINDOWS, PARTS, in_parts
 from xscl.catalog.windows import groups_of_windows_alone
 from xscl.engine import Engine
@@ -36,6 +43,7 @@ ASKED: dict[str, list[Callable[[Connection], object]]] = {
     "event_ids_base": [
         lambda connection: find_event_ids(connection, "c", ["a", "b"]),
         lambda connection: find_feed_digests(connection, "c", "f", ["a", "b"]),
+        lambda connection: has_other_base(connection, "c"),
         lambda connection: newer_versions(connection, [1, 2], 9),
         lambda connection: edited_between(connection, 1, 9),
         *(
