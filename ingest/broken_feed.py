@@ -19,7 +19,7 @@ from xscl.base.values import digest_text
 from xscl.ingest.dates import parse_date
 from xscl.ingest.feed import check_entries
 from xscl.ingest.item import Feed, Item, Resource, bounded, distinct, feed_identity, item_document
-from xscl.ingest.markup import absolute_url, clean, collapse, fragment_text, is_web, links, parse_html
+from xscl.ingest.markup import absolute_url, clean, collapse, is_web, links, read_html
 from xscl.ingest.records import Entry, FeedDocument
 
 __all__ = ["looks_like_feed", "read_broken_feed"]
@@ -140,13 +140,12 @@ def _resources(entry: Mapping[str, object], names: tuple[str, ...], address: str
 
 def _links(contents: list[str], base: str) -> Iterator[str]:
     for content in contents:
-        if "<" in content and (fragment := parse_html(content)) is not None:
-            yield from links(fragment, base)
+        if "<" in content:
+            yield from links(read_html(content).hrefs, base)
 
 
 def _plain(text: str) -> str | None:
-    fragment = parse_html(text) if text else None
-    return fragment_text(fragment) or None if fragment is not None else None
+    return read_html(text).text or None
 
 
 def _date(fields: Mapping[str, object], key: str) -> datetime | None:

@@ -52,7 +52,7 @@ def parse_date(text: str) -> datetime | None:
     return None if len(text) > 100 else _parsed(text)
 
 
-@lru_cache(maxsize=4_096)
+@lru_cache(maxsize=16_384)  # most feeds with all their entries, whose dates are asked for again
 def _parsed(text: str) -> datetime | None:
     try:
         moment = _iso(text) or _rfc822(text)

@@ -15,7 +15,7 @@ from lxml import etree
 
 from xscl.ingest.markup import split_name, split_tag
 
-__all__ = ["ATOM", "MEDIA", "RDF", "Fields", "Places", "fields_of", "is_cdf"]
+__all__ = ["ATOM", "MEDIA", "MEDIA_NAMESPACE", "RDF", "Fields", "Places", "fields_of", "is_cdf"]
 
 
 ATOM = frozenset(
@@ -33,6 +33,8 @@ ATOM = frozenset(
 
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+MEDIA_NAMESPACE = "http://search.yahoo.com/mrss"
+"""Beginning of the namespaces of Media RSS."""
 _XHTML = "http://www.w3.org/1999/xhtml"
 
 
@@ -45,8 +47,8 @@ _PREFIXES = MappingProxyType(
         "http://purl.org/rss/1.0/modules/content/": "content:",
         "http://www.itunes.com/dtds/podcast-1.0.dtd": "itunes:",
         "http://www.itunes.com/DTDs/Podcast-1.0.dtd": "itunes:",
-        "http://search.yahoo.com/mrss/": "media:",
-        "http://search.yahoo.com/mrss": "media:",
+        f"{MEDIA_NAMESPACE}/": "media:",
+        MEDIA_NAMESPACE: "media:",
         _XHTML: "xhtml:",
     }
 )

@@ -21,7 +21,7 @@ from lxml import etree
 from xscl.base.errors import DocumentLimitError, SourceError
 from xscl.base.safe_xml import serialize
 from xscl.base.types import to_micros
-from xscl.base.values import digest_text
+from xscl.base.values import digest_bytes, digest_text
 from xscl.base.xml_runs import parsed_again
 from xscl.ingest.dates import parse_date
 from xscl.ingest.entry_fields import ATOM, RDF, fields_of, is_cdf
@@ -59,10 +59,6 @@ the feed."""
 
 MAX_ENTRIES = 100_000
 """Entries of one feed, inclusive: a feed is ingested as a whole, and an entry takes some 6 KB meanwhile."""
-
-
-_SOURCES = tuple(f"{{{namespace}}}source" for namespace in ATOM)
-"""Elements in which a planet repeats the feed that an entry came from."""
 
 
 _WITHDRAWN = "{http://purl.org/atompub/tombstones/1.0}deleted-entry"
@@ -164,7 +160,7 @@ def read_entries(entries: Sequence[Entry], feed: Feed) -> Iterator[tuple[Item, s
         if feed.base:
             own = element.get(f"{XML}base")
             element.set(f"{XML}base", absolute_url(feed.base, own) if own else feed.base)
-        yield read_item(element, feed, entry.link, entry.guid), text
+        yield read_item(element, text, feed, entry.link, entry.guid), text
 
 
 def _sections(root: etree._Element) -> tuple[etree._Element | None, list[etree._Element]]:
@@ -194,6 +190,9 @@ def _entry(element: etree._Element, feed: Feed) -> Entry:
     # A copy declares the namespaces that are used; the element would be written with all that are in scope.
     published = copy(element)
     raw = serialize(published)
+    # What a planet repeats of the feed an entry came from says with each poll when it was polled last.
+    for origin in [published[place] for place in fields.at.origins]:
+        published.remove(origin)
     digest, body = _digests(published, guid)
     written = [whole_text(node).strip() for node in (*fields.each(fields.at.titles), *fields.each(fields.at.contents))]
     return Entry(
@@ -209,13 +208,10 @@ def _entry(element: etree._Element, feed: Feed) -> Entry:
 
 
 def _digests(element: etree._Element, guid: str | None) -> tuple[str, str]:
-    """Take the digests of what an entry says, with its guid and without; the element is changed."""
-    # What a planet repeats of the feed an entry came from says with each poll when it was polled last.
-    for origin in list(element.iterchildren(*_SOURCES)):
-        element.remove(origin)
+    """Take the digests of what an entry says, with its guid and without."""
     try:
         # Exclusive: namespaces that only the feed's root declares are no part of the entry.
-        text = etree.tostring(element, method="c14n", exclusive=True, with_comments=False).decode("utf-8")
+        text = etree.tostring(element, method="c14n", exclusive=True, with_comments=False)
     except etree.C14NError:  # a namespace that is a relative address
-        text = serialize(element)
-    return digest_text(text), digest_text(text.replace(guid, "") if guid else text)
+        text = serialize(element).encode()
+    return digest_bytes(text), digest_bytes(text.replace(guid.encode(), b"") if guid else text)

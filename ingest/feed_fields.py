@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cache
 from types import MappingProxyType
@@ -11,16 +11,19 @@ from types import MappingProxyType
 from lxml import etree
 
 from xscl.ingest.dates import parse_date
-from xscl.ingest.entry_fields import ATOM, MEDIA, RDF, Fields, fields_of, is_cdf
+from xscl.ingest.entry_fields import ATOM, MEDIA, MEDIA_NAMESPACE, RDF, Fields, fields_of, is_cdf
 from xscl.ingest.item import Feed, Item, Resource, distinct, feed_identity
 from xscl.ingest.markup import (
+    NOTHING,
+    Markup,
     absolute_url,
     clean,
     collapse,
-    fragment_text,
+    has_scheme,
     is_web,
     links,
-    parse_html,
+    read_fragment,
+    read_html,
     split_name,
 )
 
@@ -49,28 +52,8 @@ _KINDS = MappingProxyType(
 )
 _PLAIN = frozenset({"alternate", "enclosure", "replies", "self"})
 """Relations as most feeds write them."""
+_FILE_FACTS = ("type", "length")
 _MEDIA_FACTS = ("type", "medium", "width", "height")
-
-
-class _Fragments:
-    """The markup in elements, and its text; each is read once, for its text and its links."""
-
-    def __init__(self) -> None:
-        self._found: dict[etree._Element, etree._Element | None] = {}
-        self._texts: dict[etree._Element, str] = {}
-
-    def of(self, element: etree._Element) -> etree._Element | None:
-        """Return the markup in an element, if it is any."""
-        if element not in self._found:
-            self._found[element] = _fragment(element)
-        return self._found[element]
-
-    def text(self, element: etree._Element) -> str:
-        """Return the text of the markup in an element."""
-        if element not in self._texts:
-            fragment = self.of(element)
-            self._texts[element] = "" if fragment is None else fragment_text(fragment)
-        return self._texts[element]
 
 
 def read_head(head: etree._Element | None, source: str) -> Feed:
@@ -81,7 +64,7 @@ def read_head(head: etree._Element | None, source: str) -> Feed:
     fields = fields_of(head)
     home = _home(head, fields, address)
     url = _atom_link(fields, "self", home or address)
-    title = _first_text(fields.each(fields.at.titles), _Fragments())
+    title = _first_text(_markup(each) for each in fields.each(fields.at.titles))
     return Feed(
         feed_identity(url, home, title, source),
         url or home,
@@ -94,28 +77,29 @@ def read_head(head: etree._Element | None, source: str) -> Feed:
     )
 
 
-def read_item(element: etree._Element, feed: Feed, url: str | None, guid: str | None) -> Item:
-    """Read an entry of a feed, whose address and guid are known, as a normalised item."""
+def read_item(element: etree._Element, written: str, feed: Feed, url: str | None, guid: str | None) -> Item:
+    """Read an entry of a feed, whose text, address and guid are known, as a normalised item."""
     fields = fields_of(element)
+    at = fields.at
     base = url or feed.url or feed.address
-    fragments = _Fragments()
-    description = _first_text(fields.each(fields.at.contents), fragments)
-    content = _first_text(fields.each(fields.at.bodies), fragments)
+    contents = {place: _markup(fields.children[place]) for place in at.contents}
+    description = _first_text(contents[place] for place in at.contents)
+    content = _first_text(contents[place] for place in at.bodies)
     return Item(
         url,
-        _first_text(fields.each(fields.at.titles), fragments),
+        _first_text(map(_markup, fields.each(at.titles))),
         _authors(fields) or feed.authors,
-        _first_date(fields.each(fields.at.published)),
-        _first_date(fields.each(fields.at.updated)),
+        _first_date(fields.each(at.published)),
+        _first_date(fields.each(at.updated)),
         description,
         _categories(fields),
         guid,
-        _content_links(fields, base, fragments),
+        _content_links(fields, base, contents),
         content if content != description else None,
-        language_of(element, fields.each(fields.at.languages)) or feed.language,
+        language_of(element, fields.each(at.languages)) or feed.language,
         _comments(fields, base),
         _enclosures(fields, base),
-        _media(element, base),
+        _media(element, base) if MEDIA_NAMESPACE in written else (),
     )
 
 
@@ -129,10 +113,10 @@ def whole_text(element: etree._Element) -> str:
     return "".join(element.itertext(etree.Element)) if len(element) else element.text or ""
 
 
-def _first_text(elements: Iterable[etree._Element], fragments: _Fragments) -> str | None:
-    for element in elements:
-        if text := fragments.text(element):
-            return text
+def _first_text(texts: Iterable[Markup]) -> str | None:
+    for markup in texts:
+        if markup.text:
+            return markup.text
     return None
 
 
@@ -143,41 +127,47 @@ def _first_date(elements: Iterable[etree._Element]) -> datetime | None:
     return None
 
 
-def _fragment(element: etree._Element) -> etree._Element | None:
-    """Return the markup in an element: the element itself if that is inline or plain, else its text read as HTML."""
+def _markup(element: etree._Element) -> Markup:
+    """Read the markup in an element: the element itself if that is inline or plain, else its text, which is HTML."""
     kind = _content_type(element)
     if kind == "other":
-        return None
+        return NOTHING
     if kind == "base64":
         return _decoded(whole_text(element))
-    if kind == "text" or (len(element) and next(element.iterchildren("*"), None) is not None):
-        return element
+    if len(element) and (kind == "text" or next(element.iterchildren("*"), None) is not None):
+        found = read_fragment(element)
+        return found if kind == "html" else Markup(found.text, ())
     text = whole_text(element)
-    return parse_html(text) if "<" in text or "&" in text else element
+    return read_html(text) if kind == "html" and ("<" in text or "&" in text) else Markup(collapse(text), ())
 
 
 def _content_type(element: etree._Element) -> str:
     """``text``, ``html`` (inline, too), ``base64`` of it, or ``other``; only Atom says, in RSS all text is HTML."""
     if split_name(element)[0] not in ATOM:
         return "html"
+    type_ = element.get("type") or "text"
     if element.get("mode") == "base64":
         return "base64"
-    type_ = element.get("type") or "text"
     return _KINDS.get(type_) or _KINDS.get(type_.strip().lower().partition(";")[0], "other")
 
 
-def _decoded(text: str) -> etree._Element | None:
+def _decoded(text: str) -> Markup:
     try:
-        return parse_html(b64decode(text).decode("utf-8"))
+        return read_html(b64decode(text).decode("utf-8"))
     except ValueError:
-        return None
+        return NOTHING
 
 
 def _atom_link(fields: Fields, relation: str, base: str) -> str | None:
     for link in fields.each(fields.at.atom_links):
         if _is_relation(link.get("rel"), relation) and (href := collapse(link.get("href") or "")):
-            return absolute_url(base_of(link, base), href)
+            return _completed(link, base, href)
     return None
+
+
+def _completed(element: etree._Element, base: str, reference: str) -> str:
+    """Complete a reference in an element; ``xml:base`` is looked for where it is not absolute already."""
+    return reference if has_scheme(reference) else absolute_url(base_of(element, base), reference)
 
 
 def _is_relation(text: str | None, relation: str) -> bool:
@@ -193,7 +183,7 @@ def _home(element: etree._Element, fields: Fields, base: str) -> str | None:
     for link in fields.each(fields.at.links):
         # Some write Atom's form without its namespace.
         if text := field_text(link) or collapse(link.get("href") or ""):
-            return absolute_url(base_of(link, base), text)
+            return _completed(link, base, text)
     if is_cdf(element) and (text := collapse(element.get("HREF") or "")):
         return absolute_url(base, text)
     return _atom_link(fields, "alternate", base)
@@ -218,15 +208,16 @@ def guid_of(entry: etree._Element, fields: Fields) -> str | None:
 
 
 def _authors(fields: Fields) -> tuple[str, ...]:
-    named = distinct([_person(element) for element in fields.each(fields.at.authors)])
-    if named:
+    at = fields.at
+    named = distinct([_person(element) for element in fields.each(at.authors)])
+    if named or not (at.origins or at.itunes_authors):
         return named
     planets = [
         author
-        for origin in map(fields_of, fields.each(fields.at.origins))
+        for origin in map(fields_of, fields.each(at.origins))
         for author in origin.each(origin.at.atom_authors)
     ]
-    return distinct([_person(element) for element in (*fields.each(fields.at.itunes_authors), *planets)])
+    return distinct([_person(element) for element in (*fields.each(at.itunes_authors), *planets)])
 
 
 def _person(element: etree._Element) -> str:
@@ -242,11 +233,11 @@ def _categories(fields: Fields) -> tuple[str, ...]:
     return distinct(texts + terms)
 
 
-def _content_links(fields: Fields, base: str, fragments: _Fragments) -> tuple[str, ...]:
+def _content_links(fields: Fields, base: str, contents: Mapping[int, Markup]) -> tuple[str, ...]:
     found: list[str] = []
-    for element in fields.each(fields.at.contents):
-        if _content_type(element) in ("html", "base64") and (fragment := fragments.of(element)) is not None:
-            found.extend(links(fragment, base_of(element, base)))
+    for place, markup in contents.items():
+        if markup.hrefs:
+            found.extend(links(markup.hrefs, base_of(fields.children[place], base)))
     return distinct(found)
 
 
@@ -266,19 +257,18 @@ def language_of(element: etree._Element, fields: Iterable[etree._Element]) -> st
 def _comments(fields: Fields, base: str) -> str | None:
     for element in fields.each(fields.at.comments):
         if text := field_text(element):
-            return absolute_url(base_of(element, base), text)
+            return _completed(element, base, text)
     return _atom_link(fields, "replies", base)
 
 
 def _enclosures(fields: Fields, base: str) -> tuple[Resource, ...]:
-    facts = ("type", "length")
-    found = [_resource(node, "url", facts, base_of(node, base)) for node in fields.each(fields.at.enclosures)]
-    found += [
-        _resource(link, "href", facts, base_of(link, base))
+    nodes = [(node, "url", _FILE_FACTS) for node in fields.each(fields.at.enclosures)]
+    nodes += [
+        (link, "href", _FILE_FACTS)
         for link in fields.each(fields.at.atom_links)
         if _is_relation(link.get("rel"), "enclosure")
     ]
-    return _addressed(found)
+    return _addressed([_resource(*each, base_of(each[0], base)) for each in nodes]) if nodes else ()
 
 
 def _media(element: etree._Element, base: str) -> tuple[Resource, ...]:

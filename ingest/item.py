@@ -111,23 +111,16 @@ def item_document(item: Item, feed: Feed) -> str:
     >>> item_document(Item(title="A & B", links=("https://a.org",)), Feed("f", title="F"))
     '<item><channel_title>F</channel_title><title>A &amp; B</title><link>https://a.org</link></item>'
     """
-    texts: list[tuple[str, str | None]] = [
-        ("item_url", item.item_url),
-        ("channel_url", feed.url),
-        ("channel_title", feed.title),
-        ("title", item.title),
-        *[("author", author) for author in item.authors],
-        ("published", _time(item.published) if item.published else None),
-        ("updated", _time(item.updated) if item.updated else None),
-        ("description", item.description),
-        *[("category", category) for category in item.categories],
-        ("guid", item.guid),
-        *[("link", link) for link in item.links],
-        ("content", item.content),
-        ("language", item.language),
-        ("comments", item.comments),
-    ]
-    written = "".join([f"<{name}>{escape(text)}</{name}>" for name, text in texts if text])
+    names = ["item_url", "channel_url", "channel_title", "title", *["author"] * len(item.authors)]
+    texts = [item.item_url, feed.url, feed.title, item.title, *item.authors]
+    names += ["published", "updated", "description", *["category"] * len(item.categories)]
+    texts += [_time(item.published), _time(item.updated), item.description, *item.categories]
+    names += ["guid", *["link"] * len(item.links), "content", "language", "comments"]
+    texts += [item.guid, *item.links, item.content, item.language, item.comments]
+    together = "".join(filter(None, texts))
+    if "&" in together or "<" in together or ">" in together:
+        texts = [text and escape(text) for text in texts]
+    written = "".join([f"<{name}>{text}</{name}>" for name, text in zip(names, texts, strict=True) if text])
     if item.enclosures or item.media:
         written += "".join([_resource("enclosure", resource) for resource in item.enclosures])
         written += "".join([_resource("media", resource) for resource in item.media])
@@ -151,7 +144,9 @@ def item_time(item: Item, feed: Feed) -> tuple[datetime | None, str]:
     return (feed.date, "feed") if feed.date else (None, "received")
 
 
-def _time(moment: datetime) -> str:
+def _time(moment: datetime | None) -> str | None:
     """Write a moment of UTC as ``format_time`` does."""
+    if moment is None:
+        return None
     text = moment.replace(tzinfo=None).isoformat()
     return f"{text}Z" if len(text) == _SECONDS else f"{text.rstrip('0')}Z"

@@ -22,7 +22,7 @@ from xscl.base.values import digest_text
 from xscl.ingest.dates import parse_date
 from xscl.ingest.feed import check_entries, check_entry_size
 from xscl.ingest.item import Feed, Item, Resource, bounded, distinct, feed_identity
-from xscl.ingest.markup import absolute_url, clean, collapse, fragment_text, is_web, links, parse_html
+from xscl.ingest.markup import absolute_url, clean, collapse, is_web, links, read_html
 from xscl.ingest.records import Entry, FeedDocument
 
 __all__ = ["looks_like_json_feed", "read_json_feed"]
@@ -119,8 +119,8 @@ def _item(item: _Object, feed: Feed, guid: str | None) -> Item:
     if not url and guid and is_web(guid):
         url = guid
     base = url or feed.url or feed.address
-    html = parse_html(_text(item, "content_html")) if _text(item, "content_html") else None
-    content = (fragment_text(html) if html is not None else "") or _line(item, "content_text")
+    html = read_html(_text(item, "content_html"))
+    content = html.text or _line(item, "content_text")
     summary = _line(item, "summary")
     return Item(
         url or None,
@@ -131,7 +131,7 @@ def _item(item: _Object, feed: Feed, guid: str | None) -> Item:
         summary or content or None,
         distinct([collapse(tag) for tag in _list(item, "tags") if isinstance(tag, str)]),
         guid,
-        distinct(links(html, base)) if html is not None else (),
+        distinct(links(html.hrefs, base)),
         content if summary and content != summary else None,
         _line(item, "language") or feed.language,
         None,

@@ -2,31 +2,38 @@
 
 A *fragment* is either text that holds HTML, parsed by ``parse_html``, or an element of a feed with XHTML
 inside; both are read in the same way, by local names.  HTML nested deeper than libxml2 allows (256) is cut
-there.
+there.  Plain HTML is read without a tree, which gives the same.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 from lxml import etree
 
 from xscl.base.values import canonical_url
 from xscl.base.xml_characters import NO_CHARACTER
+from xscl.ingest.plain_html import plain_html
 
 __all__ = [
     "MAX_ADDRESS",
+    "NOTHING",
+    "Markup",
     "absolute_url",
     "clean",
     "collapse",
     "fragment_text",
+    "has_scheme",
     "is_web",
     "links",
     "parse_html",
+    "read_fragment",
+    "read_html",
     "split_name",
     "split_tag",
 ]
@@ -115,6 +122,18 @@ def _effect_of(tag: str) -> str:
     return "silent" if name in _SILENT else "block" if name in _BLOCKS else ""
 
 
+class Markup(NamedTuple):
+    """Text and links of a fragment."""
+
+    text: str
+    """Its text on one line."""
+    hrefs: Sequence[str]
+    """References of its links (``<a href>``), in document order."""
+
+
+NOTHING = Markup("", ())
+
+
 class _Local(threading.local):
     """One parser for each thread: to make one takes as long as a short text."""
 
@@ -134,6 +153,24 @@ def parse_html(text: str) -> etree._Element | None:
         return etree.fromstring(b"<div>" + clean(text).encode("utf-8"), _local.parser)
     except (etree.LxmlError, ValueError):
         return None
+
+
+def read_html(text: str) -> Markup:
+    """Read a text that holds HTML.
+
+    >>> read_html('<p>a</p><p><a href="/b">b</a></p>')
+    Markup(text='a b', hrefs=['/b'])
+    """
+    text = clean(text)
+    if (plain := plain_html(text)) is not None:
+        return Markup(collapse(plain[0]), plain[1])
+    tree = parse_html(text)
+    return NOTHING if tree is None else read_fragment(tree)
+
+
+def read_fragment(fragment: etree._Element) -> Markup:
+    """Read a fragment that is a tree."""
+    return Markup(fragment_text(fragment), [node.get("href") or "" for node in fragment.iter("{*}a", "{*}A")])
 
 
 def fragment_text(fragment: etree._Element) -> str:
@@ -179,14 +216,18 @@ def _pieces(fragment: etree._Element) -> Iterator[str]:
             yield node.tail or ""
 
 
-def links(fragment: etree._Element, base: str) -> Iterator[str]:
-    """Yield the canonical address of every ``<a href>`` to a web page, in document order, repeated as found.
+def links(hrefs: Iterable[str], base: str) -> Iterator[str]:
+    """Yield the canonical address of every reference to a web page, in their order, repeated as found.
 
     References within the page itself (``#note``) are no links.
     """
-    for node in fragment.iter("{*}a", "{*}A"):
-        href = (node.get("href") or "").strip()
-        if href and not href.startswith("#") and (address := _web_address(absolute_url(base, href))):
+    for href in hrefs:
+        reference = href.strip()
+        if (
+            reference
+            and not reference.startswith("#")
+            and (address := _web_address(absolute_url(base, reference)))
+        ):
             yield address
 
 
@@ -210,12 +251,17 @@ def absolute_url(base: str, reference: str) -> str:
     ('http://example.org/c', 'c', 'c')
     """
     reference = collapse(reference)
-    if not reference or len(base) > MAX_ADDRESS or _SCHEME.match(reference):
+    if not reference or len(base) > MAX_ADDRESS or has_scheme(reference):
         return reference
     try:
         return urljoin(base, reference)
     except ValueError:
         return reference
+
+
+def has_scheme(reference: str) -> bool:
+    """Whether a reference is absolute, so that no base completes it."""
+    return _SCHEME.match(reference) is not None
 
 
 def is_web(address: str) -> bool:

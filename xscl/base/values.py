@@ -32,6 +32,7 @@ __all__ = [
     "apply_functions",
     "canonical_url",
     "column_text",
+    "digest_bytes",
     "digest_text",
     "hash64",
     "host",
@@ -284,4 +285,15 @@ def digest_text(*parts: str, size: int = 16) -> str:
         data = part.encode("utf-8", "surrogatepass")
         state.update(len(data).to_bytes(8, "big"))
         state.update(data)
+    return state.hexdigest()
+
+
+def digest_bytes(data: bytes) -> str:
+    """Return the digest of one text in UTF-8.
+
+    >>> digest_bytes("é".encode()) == digest_text("é")
+    True
+    """
+    state = blake2b(len(data).to_bytes(8, "big"), digest_size=16)
+    state.update(data)
     return state.hexdigest()

@@ -80,6 +80,8 @@ def most_values(markup: bytes) -> int:
 
 def may_have_long_namespace(data: bytes, length: int) -> bool:
     """Whether a document may have a namespace of more bytes than these."""
+    if len(data) <= length:
+        return False
     pattern = _long_namespace(length)
     found = data.find(b"xmlns", 1)
     while found > 0:

@@ -6,6 +6,7 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import lru_cache
 from itertools import repeat
 from operator import attrgetter
@@ -113,29 +114,46 @@ def check_events(events: Sequence[Event], limits: Limits = DEFAULT_LIMITS) -> li
 
 
 def _all_plain(events: Sequence[Event], contents: Sequence[bytes | XsclError]) -> list[CheckedEvent | Rejected] | None:
-    """Check sound documents with ids in ASCII and whole seconds, all together; None where some event is another."""
+    """Check sound documents with ids in ASCII and times, all together; None where some event is another."""
     if len(events) != len(contents) or set(map(type, contents)) != {bytes}:
         return None
-    names, ids, seconds, rows, starts, given = zip(*map(_CHECKED, events), strict=True)
-    if set(map(type, names)) != {str} or set(map(type, ids)) != {str} or set(map(type, seconds)) != {int}:
+    names, ids, given_times, rows, starts, given = zip(*map(_CHECKED, events), strict=True)
+    if set(map(type, names)) != {str} or set(map(type, ids)) != {str}:
         return None
     together = "".join(ids)
     sound = all(ids) and together.isascii() and "\0" not in together
-    in_time = min(seconds) >= _FIRST_SECOND and max(seconds) <= _LAST_SECOND
-    if not (sound and in_time and rows.count(None) == starts.count(None) == len(events)):
+    if not (sound and rows.count(None) == starts.count(None) == len(events)):
         return None
     try:
         for name in set(names):
             check_channel_name(name)
     except DocumentError:
         return None
+    if (times := _all_times(given_times)) is None:
+        return None
     documents = cast("Sequence[bytes]", contents)
     digests = [
         document_digest(content) if digest is None else digest for content, digest in zip(documents, given, strict=True)
     ]
-    times = [second * 1_000_000 for second in seconds]
     columns = (events, ids, times, documents, digests, repeat(None), repeat(False), starts)
     return [*map(CheckedEvent._make, zip(*columns, strict=False))]
+
+
+def _all_times(given: Sequence[object]) -> Sequence[int | None] | None:
+    """Return the times of events; None unless all are whole seconds, or each is a moment or missing."""
+    kinds = set(map(type, given))
+    if kinds == {int}:
+        seconds = cast("Sequence[int]", given)
+        in_time = min(seconds) >= _FIRST_SECOND and max(seconds) <= _LAST_SECOND
+        return [second * 1_000_000 for second in seconds] if in_time else None
+    if not kinds <= {datetime, type(None)}:
+        return None
+    moments = cast("Sequence[datetime | None]", given)
+    try:
+        micros = {moment: None if moment is None else to_micros(moment) for moment in set(moments)}
+    except ValueError:
+        return None
+    return [micros[moment] for moment in moments]
 
 
 def checked_event(event: Event, content: bytes | KeptDocument | XsclError | None) -> CheckedEvent | Rejected:

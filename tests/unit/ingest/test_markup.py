@@ -6,16 +6,27 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from xscl.ingest import markup
-from xscl.ingest.markup import absolute_url, clean, collapse, fragment_text, is_web, links, parse_html
+from xscl.ingest import plain_html as plain_html_module
+from xscl.ingest.markup import (
+    absolute_url,
+    clean,
+    collapse,
+    fragment_text,
+    is_web,
+    links,
+    parse_html,
+    read_fragment,
+    read_html,
+)
+from xscl.ingest.plain_html import plain_html
 
 
 def text_of(html):
-    fragment = parse_html(html)
-    return "" if fragment is None else fragment_text(fragment)
+    return read_html(html).text
 
 
 def links_of(html, base="https://example.org/a/b"):
-    return list(links(parse_html(html), base))
+    return list(links(read_html(html).hrefs, base))
 
 
 @pytest.mark.parametrize(
@@ -58,8 +69,7 @@ def test_inline_markup_is_read_by_local_names():
         "<h:script>no</h:script></e>"
     )
     before = etree.tostring(entry)
-    assert fragment_text(entry) == "a b c"
-    assert list(links(entry, "https://example.org")) == ["https://example.org/c"]
+    assert read_fragment(entry) == ("a b c", ["/c"])
     assert etree.tostring(entry) == before
 
 
@@ -103,17 +113,14 @@ def _element(text):
 
 @given(st.text(st.characters(codec=None)) | st.text("<>/ab&;\"'= #!-[]x0\x00", max_size=60))
 def test_any_markup(html):
-    fragment = parse_html(html)
-    if fragment is not None:
-        assert collapse(fragment_text(fragment)) == fragment_text(fragment)
-        assert all(is_web(link) for link in links(fragment, "https://example.org/"))
+    found = read_html(html)
+    assert collapse(found.text) == found.text
+    assert all(is_web(link) for link in links(found.hrefs, "https://example.org/"))
 
 
 @given(st.text(st.characters(codec=None), max_size=30))
 def test_any_href(href):
-    anchor = etree.Element("a")
-    anchor.set("href", clean("http://" + href))
-    for link in links(anchor, "https://example.org/"):
+    for link in links([clean("http://" + href)], "https://example.org/"):
         assert clean(link) == link
 
 
@@ -154,6 +161,92 @@ def test_the_text_of_markup_is_that_of_a_walk(pieces):
     tree = parse_html("".join(pieces))
     if tree is not None:
         assert fragment_text(tree) == collapse("".join(markup._pieces(tree)))
+
+
+PLAIN = st.sampled_from(
+    [
+        "a",
+        " ",
+        "\n",
+        "é",
+        ">",
+        "\u00a0",
+        "&amp;",
+        "&lt;",
+        "&deg;",
+        "&#8217;",
+        "&#38;lt;",
+        "&am",
+        "p;",
+        "&",
+        "&lang;",
+        "&#150;",
+    ]
+    + [f"<{name}>" for name in plain_html_module._WITHIN["div"] | {"li", "dt", "dd"}]
+    + [f"</{name}>" for name in ("a", "b", "div", "dl", "dd", "li", "p", "ul")]
+    + [
+        '<a href="b?c&amp;d=&#233;">',
+        '<a class="x"\n href="" href="y" >',
+        '<img alt="a>b"/>',
+        "<br />",
+        "<p/>",
+        "<p a>",
+    ]
+)
+
+
+def nested(tags, inner):
+    """``inner`` in well-formed markup, of which each element may not stand where it does."""
+    return "".join(f"<{tag}>x" for tag in tags) + inner + "".join(f"</{tag}> y" for tag in reversed(tags))
+
+
+@given(
+    st.lists(PLAIN, max_size=12).map("".join)
+    | st.builds(nested, st.lists(st.sampled_from(sorted(plain_html_module._WITHIN)[1:]), max_size=4), PLAIN)
+)
+def test_plain_html_is_read_as_its_tree(html):
+    found = plain_html(html)
+    if found is not None:
+        assert (collapse(found[0]), list(found[1])) == tree_of(html)
+
+
+@pytest.mark.parametrize("outer", sorted(plain_html_module._WITHIN))
+@pytest.mark.parametrize("inner", sorted(plain_html_module._FLOW | {"dd", "dt", "li"}))
+def test_plain_html_of_two_elements_is_read_as_its_tree(outer, inner):
+    tags = [tag for tag in (outer, inner) if tag]
+    for html in (
+        nested(tags, "a"),
+        nested(tags[:1], nested(tags[1:], " ") * 2),
+        nested(tags, nested(tags[1:], "<b> </b>")),
+    ):
+        found = plain_html(html)
+        if found is not None:
+            assert (collapse(found[0]), list(found[1])) == tree_of(html)
+
+
+def tree_of(html):
+    tree = parse_html(html)
+    return (
+        ("", [])
+        if tree is None
+        else (fragment_text(tree), [node.get("href") for node in tree.iter("a") if "href" in node.attrib])
+    )
+
+
+def test_html_that_is_not_plain():
+    assert plain_html('<p>a</p><ul><li>b &deg; <a href="c">d</a></li></ul>') is not None
+    for html in (
+        "<p>a<p>b",
+        "<b>a<i>b</b>",
+        "<P>a</P>",
+        "<!-- a -->",
+        "a < b",
+        "a & b",
+        "<x>a</x>",
+        "<p>" * 200,
+        "a" * 1_000_001,
+    ):
+        assert plain_html(html) is None
 
 
 @given(st.text(alphabet=st.sampled_from("ab \t\n\x00\x1c\x85\xa0\u2003\u2028\ufffe\ud800é😀")))
