@@ -7,6 +7,7 @@ Modules in reading order:
 * ``plain_rows``: JSON lines in which nothing can be wrong → rows, many at once
 * ``event_file``: lines of an event file → records
 * ``dates``: the dates of feeds, read strictly
+* ``plain_html``: HTML of paragraphs, lists and links, read without a tree
 * ``markup``: HTML and XHTML of strangers → plain text and links
 * ``item``: one normalised feed item and its document
 * ``entry_fields``: the children of an element → what each says, in any dialect
