@@ -8,7 +8,7 @@ import pytest
 
 from xscl.base.errors import EngineError
 from xscl.spark.class_archive import SWITCH, find_archive, reading_options
-from xscl.spark.session import java_version
+from xscl.spark.java import java_version
 
 _OPTIONS = "SPARK_SUBMIT_OPTS"
 

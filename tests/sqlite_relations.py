@@ -13,7 +13,8 @@ from oracle.evaluate import Doc
 
 from xscl.language.compiled import CompiledQuery
 from xscl.templates.guards import Literal
-from xscl.templates.statements.dialects import Dialect, Statement, statement_text
+from xscl.templates.statements.dialect import Dialect
+from xscl.templates.statements.dialects import Statement, statement_text
 from xscl.templates.statements.relations import (
     R_BIN,
     R_DOC,

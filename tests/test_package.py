@@ -393,10 +393,30 @@ print("loaded", *sorted(sys.modules))
     loaded = set(run(code).splitlines()[-1].split())
     assert {"loaded", "xscl"} <= loaded
     assert not {"pyspark", "pandas", "pyarrow", "numpy", "sqlalchemy.dialects.postgresql"} & loaded
+    if arguments in (["--version"], ["--help"]):
+        assert "sqlalchemy" not in loaded
     if arguments in LISTINGS:
         assert not {"lxml", "httpx2", "xscl.language.compile", "xscl.language.syntax.parser"} & loaded
         others = {name for name in loaded if name.startswith("xscl.cli.")} - {"xscl.cli.options"}
         assert len(others) <= 10, others  # of forty
+
+
+@pytest.mark.parametrize("arguments", [["evla"], ["eval"], ["query", "show"]])
+def test_mistaken_commands_load_little(arguments: list[str]) -> None:
+    code = f"""
+import sys
+sys.argv = ["xscl", *{arguments!r}]
+from xscl.cli.app import app
+try:
+    app()
+except SystemExit as ended:
+    assert ended.code == 2
+print("loaded", *sorted(sys.modules))
+"""
+    loaded = set(run(code).splitlines()[-1].split())
+    assert not {"pyspark", "pandas", "pyarrow", "numpy", "sqlalchemy"} & loaded
+    others = {name for name in loaded if name.startswith("xscl.cli.")}
+    assert arguments != ["evla"] or len(others) <= 4, others  # of forty
 
 
 def processor_time(command: list[str]) -> float:

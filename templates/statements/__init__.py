@@ -4,6 +4,7 @@ Modules in reading order:
 
 * ``relations``: the relations that statements speak of
 * ``sql``: the thesis' conjunctive query of a template, for people and for tests
+* ``dialect``: dialects of SQL, by their names
 * ``dialects``: statements of templates as texts of Spark SQL, SQLite and DuckDB
 * ``picture``: templates drawn, and their query in Datalog
 """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import StrEnum
 
 from sqlalchemy import CompoundSelect, Select
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
@@ -11,16 +10,9 @@ from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.sql.compiler import IdentifierPreparer
 
 from xscl.base.docids import place_words
+from xscl.templates.statements.dialect import Dialect
 
-__all__ = ["Dialect", "SparkDialect", "spark_text", "statement_text"]
-
-
-class Dialect(StrEnum):
-    """Dialects of SQL in which statements are printed."""
-
-    spark = "spark"
-    sqlite = "sqlite"
-    duckdb = "duckdb"
+__all__ = ["SparkDialect", "spark_text", "statement_text"]
 
 
 class _BacktickPreparer(IdentifierPreparer):

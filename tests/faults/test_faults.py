@@ -346,7 +346,7 @@ def test_ctrl_c_while_java_tells_its_version(tmp_path: Path) -> None:
     )
     java.chmod(0o755)
     program = (
-        "import signal; from xscl.spark.session import java_version; signal.signal(signal.SIGINT, lambda *_: None);"
+        "import signal; from xscl.spark.java import java_version; signal.signal(signal.SIGINT, lambda *_: None);"
         "print(java_version()[0])"
     )
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}

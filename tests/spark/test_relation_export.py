@@ -11,7 +11,7 @@ from xscl.answers.explaining.templates import template_sql_text
 from xscl.answers.sql.export import VIEWS_FILE, chosen_relations, export_relations
 from xscl.catalog.queries import read_query
 from xscl.engine import Engine
-from xscl.templates.statements.dialects import Dialect
+from xscl.templates.statements.dialect import Dialect
 
 SAME = "S//book->b[./author->a] FOLLOWED BY {a = c, 1 min} S//blog->g[./author->c]"
 

@@ -12,7 +12,8 @@ from xscl.answers.explaining.templates import template_sql_text
 from xscl.base.settings import Settings, Where
 from xscl.catalog.groups import read_template
 from xscl.catalog.queries import read_query
-from xscl.templates.statements.dialects import Dialect, spark_text
+from xscl.templates.statements.dialect import Dialect
+from xscl.templates.statements.dialects import spark_text
 from xscl.templates.statements.sql import cq_statement
 
 if TYPE_CHECKING:

@@ -75,7 +75,7 @@ def machine(*, java: bool) -> dict[str, object]:
         except PackageNotFoundError:
             found[name] = None
     if java:
-        from xscl.spark.session import java_version
+        from xscl.spark.java import java_version
 
         found["java"] = java_version()[1]
     return found

@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from types import MappingProxyType, TracebackType
 from typing import Annotated, Any
@@ -115,11 +116,18 @@ class _Commands(TyperGroup):
         return list(_COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Import a command; an unknown name imports all, so that the nearest can be suggested."""
-        for name in [cmd_name] if cmd_name in _COMMANDS else _COMMANDS:
-            if name not in self.commands:
-                self.add_command(_command(name), name)
+        """Import a command; None for an unknown one."""
+        if cmd_name in _COMMANDS and cmd_name not in self.commands:
+            self.add_command(_command(cmd_name), cmd_name)
         return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; the error of an unknown one has the nearest names, and nothing is imported."""
+        name = args[0]
+        if name not in _COMMANDS and not name.startswith("-"):
+            nearest = ", ".join(map(repr, get_close_matches(name, _COMMANDS)))
+            ctx.fail(f"No such command {name!r}. Did you mean {nearest}?" if nearest else f"No such command {name!r}.")
+        return super().resolve_command(ctx, args)
 
 
 def _command(name: str) -> Any:
@@ -146,7 +154,7 @@ def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        from xscl.spark.session import java_version
+        from xscl.spark.java import java_version
 
         try:
             java = java_version()[1]

@@ -6,8 +6,6 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from xscl.base.shown import counted
-from xscl.catalog.channels import read_channels, read_streams
-from xscl.catalog.queries import read_query
 from xscl.cli.options import ServedOptions, complain, cut, rejection, say
 
 if TYPE_CHECKING:
@@ -20,6 +18,8 @@ def dry_run_of(at: ServedOptions, name: str) -> DryRun:
     """Return a dry run of a query of a home or of a service."""
     from xscl.answers.try_query import DryRun
     from xscl.base.temporary import temporary_folder
+    from xscl.catalog.channels import read_channels, read_streams
+    from xscl.catalog.queries import read_query
 
     if (client := at.client(only_home=True)) is not None:
         from xscl.cli.remote_answers import remote_dry_run

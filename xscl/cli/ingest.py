@@ -17,7 +17,6 @@ import typer
 from xscl.base.errors import XsclError
 from xscl.base.settings import DEFAULT_BATCH_DOCS, DEFAULT_MAX_BYTES, DEFAULT_MAX_NODES
 from xscl.base.shown import counted, masked
-from xscl.catalog.queries import read_queries
 from xscl.cli.match_print import MatchPrinting, print_matches
 from xscl.cli.options import (
     BatchDocsOption,
@@ -320,6 +319,7 @@ def eval_(
 
 def _notes(home: Home) -> dict[str, list[str]]:
     """Give the notes on live queries over what is held now, each with the names of its queries."""
+    from xscl.catalog.queries import read_queries
     from xscl.language.facts import is_sub_query
     from xscl.registry.canonical_text import canonical_text
     from xscl.registry.channel_names import ChannelNames

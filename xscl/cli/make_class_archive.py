@@ -14,7 +14,8 @@ from pathlib import Path
 import xscl
 from xscl.base.temporary import temporary_folder
 from xscl.spark.class_archive import MOST_BYTES, MOST_KEPT, ClassArchive, find_archive
-from xscl.spark.session import java_version, start_session
+from xscl.spark.java import java_version
+from xscl.spark.session import start_session
 
 __all__ = ["make_archive"]
 

@@ -14,7 +14,6 @@ import typer
 
 from xscl.base.shown import counted
 from xscl.base.terminal import give, show
-from xscl.catalog.queries import read_query
 from xscl.cli.commands import command
 from xscl.cli.dry_runs import dry_run_of, report_dry_run, witness_line, witness_record
 from xscl.cli.match_print import MatchPrinting, print_matches
@@ -269,6 +268,7 @@ def query_show(
     Example: xscl query show same
     """
     from xscl.answers.explaining.explain import explain
+    from xscl.catalog.queries import read_query
     from xscl.registry.canonical_text import canonical_text
 
     if (client := at.client()) is not None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from xscl.answers.item_listing import ItemFilter
     from xscl.answers.try_query import DryRun
     from xscl.base.types import Match
-    from xscl.templates.statements.dialects import Dialect
+    from xscl.templates.statements.dialect import Dialect
     from xscl.templates.statements.picture import GraphFormat
 
 __all__ = [

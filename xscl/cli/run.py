@@ -14,7 +14,6 @@ from xscl.base.errors import XsclError
 from xscl.base.settings import DEFAULT_BATCH_DOCS
 from xscl.base.shown import counted
 from xscl.base.terminal import give, show
-from xscl.catalog.intake_order import read_last_places
 from xscl.cli.options import (
     BatchDocsOption,
     HomeOptions,
@@ -128,6 +127,7 @@ def _round(
 ) -> tuple[PollReport | None, list[BatchReport]]:
     """Ask the feeds that are due, process what is there, and say what came of it."""
     from xscl.answers.status import skipped_notes
+    from xscl.catalog.intake_order import read_last_places
 
     polled = None
     if polling is not None:

@@ -6,13 +6,11 @@ from typing import Annotated
 
 import typer
 
-from xscl.answers.status import template_rows
 from xscl.base.terminal import give
-from xscl.catalog.groups import read_template
 from xscl.cli.commands import command
 from xscl.cli.options import JsonOption, Printing, ServedOptions, say
 from xscl.cli.printing import Format, print_rows
-from xscl.templates.statements.dialects import Dialect
+from xscl.templates.statements.dialect import Dialect
 from xscl.templates.statements.picture import GraphFormat
 
 __all__ = ["template_app"]
@@ -26,6 +24,7 @@ def template_list(at: ServedOptions, printing: Printing) -> None:
 
     Example: xscl template list
     """
+    from xscl.answers.status import template_rows
     from xscl.cli.next_steps import no_queries
 
     client = at.client(only_home=True)
@@ -49,6 +48,7 @@ def template_show(
     Example: xscl template show T1 --graph mermaid
     """
     from xscl.answers.explaining.templates import template_facts, template_text
+    from xscl.catalog.groups import read_template
     from xscl.templates.statements.picture import join_graph
 
     if (client := at.client(only_home=True)) is not None:
@@ -101,6 +101,7 @@ def template_datalog(template: str, at: ServedOptions) -> None:
 
     Example: xscl template datalog T1
     """
+    from xscl.catalog.groups import read_template
     from xscl.templates.statements.picture import datalog
 
     if (client := at.client(only_home=True)) is not None:

@@ -4,6 +4,7 @@
   half the time
 * ``connect_session``: Sessions with a server of Spark Connect: how one starts, that requests end in time, and how one
   is given back
+* ``java``: The Java that Spark would start, and its version
 * ``java_output``: Errors that Java writes while it starts
 * ``job_counter``: Counts of Spark jobs, by Spark's own status tracker
 * ``nodes``: Nodes: what the executors of a session have and see, told by a function that needs nothing of xscl there

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +19,7 @@ from xscl.base.system_errors import spark_reason
 from xscl.base.temporary import let_folder_go, scratch_folder
 from xscl.spark.class_archive import find_archive, make_in_background, reading_options, writing_options
 from xscl.spark.connect_session import connect_session, has_gone, is_remote, server_has_gone, stop_session
+from xscl.spark.java import java_version
 from xscl.spark.java_output import java_errors, lacks_memory, memory_error
 from xscl.spark.session_options import LOCAL, SessionOptions, refuse_unanswered
 from xscl.spark.start_cost import cores, note_start
@@ -31,16 +30,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "forget_session",
-    "java_version",
     "session_has_ended",
     "spark_has_gone",
     "start_session",
 ]
-
-JAVA_HINT = (
-    "install Java 17 or 21 (Debian and Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@21) "
-    "and put it on the PATH or set JAVA_HOME"
-)
 
 _scratch: list[Path] = []
 """Folders of the Java that runs, and of none that has ended."""
@@ -59,37 +52,6 @@ appender.console.target = SYSTEM_ERR
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{short}
 """
-
-
-def java_version() -> tuple[int, str]:
-    """(major version, the line Java prints) of the Java that Spark would start.
-
-    Raises:
-        EngineError: there is none, or none that Spark runs on.
-    """
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if java is None or not shutil.which(java):
-        raise EngineError("XSCL_NO_JAVA", "Spark needs Java, and there is none here", hint=JAVA_HINT)
-    try:
-        # In a session of its own, because Ctrl-C would end it and look as if there were no Java.
-        run = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=60, check=False, start_new_session=True
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        if lacks_memory(str(error)):
-            raise memory_error(str(error)) from None
-        raise EngineError("XSCL_NO_JAVA", f"{java} does not start: {error}", hint=JAVA_HINT) from None
-    if run.returncode != 0 and lacks_memory(said := f"{run.stderr}\n{run.stdout}"):
-        raise memory_error(said)
-    line = (run.stderr or run.stdout).strip().partition("\n")[0]
-    found = re.search(r'version "(\d+)', line)
-    if run.returncode != 0 or not found:
-        raise EngineError("XSCL_NO_JAVA", f"{java} does not tell its version: {line}", hint=JAVA_HINT)
-    major = int(found[1])
-    if major < 17:
-        raise EngineError("XSCL_JAVA_VERSION", f"Spark needs Java 17 or 21, this is {line}", hint=JAVA_HINT)
-    return major, line
 
 
 def start_session(options: SessionOptions = LOCAL, *, classes_to: Path | None = None) -> SparkSession:

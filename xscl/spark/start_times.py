@@ -13,7 +13,8 @@ from statistics import median
 from xscl.base.errors import EngineError
 from xscl.base.terminal import write_data
 from xscl.spark.class_archive import find_archive
-from xscl.spark.session import java_version, start_session
+from xscl.spark.java import java_version
+from xscl.spark.session import start_session
 from xscl.spark.start_cost import cores
 
 __all__ = ["StartTimes", "make_archive_now", "measure_starts"]

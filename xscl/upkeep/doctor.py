@@ -17,8 +17,9 @@ from xscl.base.system_errors import spark_reason, worker_fault
 from xscl.catalog.intake_order import read_last_places
 from xscl.registry.query_list import count_queries
 from xscl.spark.class_archive import SWITCH, find_archive, is_turned_off
+from xscl.spark.java import java_version
 from xscl.spark.nodes import Node, look_at_nodes
-from xscl.spark.session import java_version, start_session
+from xscl.spark.session import start_session
 from xscl.spark.session_options import LOCAL, SessionOptions
 from xscl.spark.start_times import make_archive_now, measure_starts
 from xscl.store.home import open_home

@@ -21,7 +21,7 @@ from xscl.answers.status import template_rows
 from xscl.base.errors import CatalogError, QueryError
 from xscl.base.values import apply_functions
 from xscl.language.steps.shapes import shape_of
-from xscl.templates.statements.dialects import Dialect
+from xscl.templates.statements.dialect import Dialect
 
 Found = tuple[tuple[tuple[str, str], ...], tuple[int, ...], int]
 """Members, nodes and time of a match."""

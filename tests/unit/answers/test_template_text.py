@@ -11,7 +11,7 @@ from xscl.base.errors import CatalogError
 from xscl.catalog.queries import read_query
 from xscl.engine import Engine
 from xscl.store.home import init_home
-from xscl.templates.statements.dialects import Dialect
+from xscl.templates.statements.dialect import Dialect
 
 SAME = "S//book->b[./author->a] FOLLOWED BY {a = c, 7 days} S//blog->g[./author->c]"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from xscl.base.errors import EngineError
+from xscl.spark.java import java_version
 from xscl.spark.java_output import lacks_memory
-from xscl.spark.session import java_version
 
 SCRIPT = """
 import subprocess, sys

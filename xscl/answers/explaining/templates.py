@@ -11,7 +11,8 @@ from xscl.catalog.groups import counts_rows, read_rt_rows, read_template
 from xscl.catalog.parts import read_parts_of
 from xscl.catalog.queries import read_query
 from xscl.registry.query_list import QueryFilter
-from xscl.templates.statements.dialects import Dialect, statement_text
+from xscl.templates.statements.dialect import Dialect
+from xscl.templates.statements.dialects import statement_text
 from xscl.templates.statements.picture import GraphFormat, join_graph
 from xscl.templates.statements.sql import cq_statement, query_statement
 

@@ -22,7 +22,7 @@ from xscl.catalog.retained_from import held_up, held_up_note
 from xscl.registry.channels import ChannelOptions, set_channel
 from xscl.registry.query_list import count_queries
 from xscl.service.api.calls import BODY, Admin, Body, Limit, Name, Reader, Running, problems
-from xscl.templates.statements.dialects import Dialect
+from xscl.templates.statements.dialect import Dialect
 from xscl.templates.statements.picture import GraphFormat, datalog, join_graph
 
 __all__ = ["router"]
