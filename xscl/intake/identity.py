@@ -7,8 +7,6 @@ the guid as its id, the others get their feed or stream behind it.  Equal events
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from itertools import groupby
-from operator import itemgetter
 from typing import NamedTuple
 
 import sqlalchemy as sa
@@ -127,7 +125,7 @@ class IdsOfChannel:
         """Note events whose ids stood for none, and that came by no stream."""
         new = {row[1]: row for row in rows}
         self._new |= new
-        self.asked |= new.keys()
+        self.asked.update(new)
 
 
 def _known(row: EventId, stream: int, whole: bool) -> KnownEvent:
@@ -224,7 +222,11 @@ class KnownEvents:
 
     def add_new(self, rows: Sequence[IdRow]) -> None:
         """Note events whose ids stood for none, and that came by no stream."""
-        for channel, some in groupby(rows, itemgetter(0)):
+        # Rows of two channels stand in turn where they are of feeds.
+        by_channel: dict[str, list[IdRow]] = {}
+        for row in rows:
+            by_channel.setdefault(row[0], []).append(row)
+        for channel, some in by_channel.items():
             self.of_channel(channel).add_new(some)
 
     def identify(self, item: CheckedEvent, channel: ChannelInfo, received: int) -> Identity | None:
