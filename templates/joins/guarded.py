@@ -24,6 +24,10 @@ _MANY = 4_000_000
 """Pairs and conjunctions that are tested at a time."""
 
 
+_FEW = 5_000
+"""Pairs and conjunctions that are tested, each with each, sooner than counts tell how to look for them."""
+
+
 class _Literals(NamedTuple):
     """Literals of conjunctions, in columns."""
 
@@ -58,9 +62,9 @@ class Sought(NamedTuple):
 
     pairs: Pairs
     access: Int64s
-    """The literal of each conjunction; -1 for one without literals, which all pairs satisfy."""
+    """The literal of each conjunction; -1 where all pairs are looked at."""
     cost: Int64s
-    """Number of pairs that satisfy that literal."""
+    """Number of pairs that satisfy that literal, or are looked at."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,9 @@ class Conjunctions:
     def sought(self, left: Int64s, right: Int64s, facts: DocumentFacts) -> Sought:
         """Choose how conjunctions are looked for; ``left`` and ``right`` are places of documents in ``facts``."""
         pairs = Pairs(left, right, facts)
+        many = len(self.combination)
+        if many * len(left) <= _FEW:
+            return Sought(pairs, np.full(many, -1), np.full(many, len(left)))
         return Sought(pairs, *self._accesses(pairs))
 
     def held(self, sought: Sought) -> Iterator[tuple[Int64s, Int64s]]:

@@ -15,12 +15,14 @@ import numpy as np
 from xscl.catalog.clocks import judges, shown_before
 from xscl.catalog.events import IdRow, add_ids_unless_known
 from xscl.catalog.records import ChannelInfo
-from xscl.intake.checks import CheckedEvent
+from xscl.intake.checks import CheckedEvent, KeptDocument
 from xscl.intake.identity import IdsOfChannel
 from xscl.intake.report import Outcome
 from xscl.intake.transaction import Chunk
 
 __all__ = ["PlainEvents"]
+
+_OF_EVENT = attrgetter("channel", "feed", "time_source")
 
 
 class PlainEvents:
@@ -70,21 +72,18 @@ class PlainEvents:
         """Take new events of one channel that is of no feed, where all are such; ``place`` and ``received`` are of the
         first.  Any other run is left as it is.
         """
-        names = {item.event.channel for item in items}
+        run = _Run.of(items, range(place, place + len(items)), range(received, received + len(items)))
+        names, ids = set(run.names), set(run.ids)
         channel = self._turn_to(names.pop()) if len(names) == 1 else None
-        if (
-            channel is None
-            or channel.feed
-            or any(item.content is None or item.event.feed is not None for item in items)
-        ):
+        if channel is None or channel.feed or run.has_feeds or None in run.contents:
             return False
-        ids = {item.id for item in items}
         if len(ids) < len(items) or self._ids.has_any(ids):
             return False
-        run = _Run.of(items, range(place, place + len(items)), range(received, received + len(items)))
-        if not add_ids_unless_known(self._chunk.connection, run.ids):
+        times = run.times()
+        rows = run.id_rows(times)
+        if not add_ids_unless_known(self._chunk.connection, rows):
             return False
-        _note(self._chunk, run)
+        _note(self._chunk, run, times, rows)
         return True
 
     def _turn_to(self, name: str) -> ChannelInfo | None:
@@ -101,8 +100,10 @@ class PlainEvents:
         """Make rows of the events that wait."""
         if self._items:
             run = _Run.of(self._items, self._places, self._receipts)
-            self._chunk.ids += run.ids
-            _note(self._chunk, run)
+            times = run.times()
+            rows = run.id_rows(times)
+            self._chunk.ids += rows
+            _note(self._chunk, run, times, rows)
             self._items, self._places, self._receipts = [], [], []
         # What comes between may change a channel.
         self._channel = None
@@ -110,49 +111,63 @@ class PlainEvents:
 
 
 class _Run(NamedTuple):
-    """Plain events, a column at a time."""
+    """Events, a column at a time."""
 
-    items: Sequence[CheckedEvent]
     places: Sequence[int]
     receipts: Sequence[int]
-    times: Sequence[int]
-    """Event times."""
-    ids: Sequence[IdRow]
+    names: Sequence[str]
+    """Channels."""
+    feeds: Sequence[str | None]
+    sources: Sequence[str | None]
+    """Dates of feed items that times are."""
+    ids: Sequence[str]
+    given: Sequence[int | None]
+    """Times that were given."""
+    contents: Sequence[bytes | KeptDocument | None]
+    digests: Sequence[str]
+    starts: Sequence[int | None]
 
     @classmethod
     def of(cls, items: Sequence[CheckedEvent], places: Sequence[int], receipts: Sequence[int]) -> Self:
         """Return events with their numbers and times of receipt."""
-        times = list(map(_event_time, items, receipts))
-        names, ids, digests = ([*map(attrgetter(name), items)] for name in ("event.channel", "id", "digest"))
-        feeds = [item.event.feed or "" for item in items]
-        columns = (names, ids, ids, feeds, repeat(1), places, places, digests, times, receipts, repeat(0))
-        return cls(items, places, receipts, times, list(zip(*columns, strict=False)))
+        events, ids, given, contents, digests, _, _, starts = zip(*items, strict=True)
+        names, feeds, sources = zip(*map(_OF_EVENT, events), strict=True)
+        return cls(places, receipts, names, feeds, sources, ids, given, contents, digests, starts)
+
+    @property
+    def has_feeds(self) -> bool:
+        """Whether some are items of feeds."""
+        return self.feeds.count(None) < len(self.feeds)
+
+    def times(self) -> Sequence[int]:
+        """Return the event times; an item that is dated in the future has the time when it was first seen."""
+        times = [now if ts is None else ts for ts, now in zip(self.given, self.receipts, strict=True)]
+        if not self.has_feeds:
+            return times
+        each = zip(times, self.receipts, self.feeds, strict=True)
+        return [ts if feed is None else min(ts, now) for ts, now, feed in each]
+
+    def id_rows(self, times: Sequence[int]) -> list[IdRow]:
+        """Return their rows of ``event_ids``."""
+        ids, places = self.ids, self.places
+        feeds = [feed or "" for feed in self.feeds] if self.has_feeds else repeat("")
+        columns = (self.names, ids, ids, feeds, repeat(1), places, places, self.digests, times, self.receipts)
+        return list(zip(*columns, repeat(0), strict=False))
 
 
-def _note(chunk: Chunk, run: _Run) -> None:
+def _note(chunk: Chunk, run: _Run, times: Sequence[int], rows: Sequence[IdRow]) -> None:
     """Make rows of plain events, whose ids are noted elsewhere."""
-    items, places, receipts, times, rows = run
-    names, ids, _, feeds, *_ = zip(*rows, strict=True)
-    events, _, given, contents, _, _, _, starts = zip(*items, strict=True)
-    sources = [
-        event.time_source or ("received" if ts is None else "given") for event, ts in zip(events, given, strict=True)
-    ]
-    late_by, behind = _judged(chunk, names, times, feeds)
+    places, receipts, names, feeds, dates, ids, given, contents, _, starts = run
+    sources = [date or ("received" if ts is None else "given") for date, ts in zip(dates, given, strict=True)]
+    late_by, behind = _judged(chunk, names, times, [feed or "" for feed in feeds])
     is_late = [clock is not None for clock in late_by]
     who = (places, names, ids, repeat(1), places, times, receipts)
     chunk.rows += zip(*who, is_late, behind, given, sources, contents, repeat(None), repeat(0), starts, strict=False)
     chunk.known.add_new(rows)
-    chunk.report.taken += len(items)
+    chunk.report.taken += len(rows)
     for n, clock in enumerate(late_by):
         if clock is not None:
             chunk.note_late(names[n], ids[n], places[n], times[n], receipts[n], clock)
-
-
-def _event_time(item: CheckedEvent, received: int) -> int:
-    """Return the event time; an item that is dated in the future has the time when it was first seen."""
-    if item.ts is None:
-        return received
-    return item.ts if item.event.feed is None else min(item.ts, received)
 
 
 def _judged(
