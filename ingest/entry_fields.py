@@ -162,7 +162,7 @@ def fields_of(element: etree._Element) -> Fields:
         child.text = moment
         children.insert(0, child)
     # A comment has a function for a tag.
-    tags = tuple([child.tag if isinstance(child.tag, str) else "" for child in children])
+    tags = tuple([tag if isinstance(tag := child.tag, str) else "" for child in children])
     find = _known_places if len(tags) <= _MOST_CHILDREN else _places
     return Fields(children, find(tags, split_name(element)[0], cdf))
 
