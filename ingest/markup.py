@@ -148,9 +148,14 @@ _local = _Local()
 
 def parse_html(text: str) -> etree._Element | None:
     """Return the tree of an HTML fragment; None where nothing is left of it."""
+    return _tree(clean(text))
+
+
+def _tree(text: str) -> etree._Element | None:
+    """Do what ``parse_html`` does for a text without the characters that XML cannot hold."""
     try:
         # The element in front keeps leading text and white space where they are.
-        return etree.fromstring(b"<div>" + clean(text).encode("utf-8"), _local.parser)
+        return etree.fromstring(b"<div>" + text.encode("utf-8"), _local.parser)
     except (etree.LxmlError, ValueError):
         return None
 
@@ -164,7 +169,7 @@ def read_html(text: str) -> Markup:
     text = clean(text)
     if (plain := plain_html(text)) is not None:
         return Markup(collapse(plain[0]), plain[1])
-    tree = parse_html(text)
+    tree = _tree(text)
     return NOTHING if tree is None else read_fragment(tree)
 
 

@@ -41,6 +41,8 @@ _WITHIN: Mapping[str, frozenset[str]] = MappingProxyType(
     }
 )
 """Elements that may stand in each element; '' is around all."""
+_OTHER = re.compile(rf"<(?!/?(?:{'|'.join(sorted(frozenset().union(*_WITHIN.values())))})[\s/>])")
+"""Finds what is no tag of these, before the text is taken apart."""
 _NO_CHARACTER = "\0"
 """Stands between texts of one word, so that a reference does not go on behind a tag."""
 _BETWEEN: Mapping[str, str] = MappingProxyType(
@@ -65,7 +67,7 @@ def plain_html(text: str) -> tuple[str, Sequence[str]] | None:
     >>> plain_html("<p>a<div>b</div>") is None
     True
     """
-    if len(text) > _LONGEST or _NO_CHARACTER in text:
+    if len(text) > _LONGEST or _NO_CHARACTER in text or _OTHER.search(text):
         return None
     parts = _TAG.split(text)
     names, attributes = parts[1::3], parts[2::3]
