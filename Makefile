@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := build/.installed
 AXE := build/axe/axe.min.js
 
-.PHONY: demo axe test test-all lint format docs site bench crash soak clean java
+.PHONY: demo axe test test-all coverage lint format docs site bench crash soak clean java
 
 demo: java $(STAMP)
 	@$(BIN)/xscl demo
@@ -16,9 +16,14 @@ demo: java $(STAMP)
 test: java axe $(STAMP)
 	@env -u PYTHONDONTWRITEBYTECODE PYTEST_XDIST_AUTO_NUM_WORKERS=$$(($$(getconf _NPROCESSORS_ONLN) + 1)) $(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
 
-# The same tests with sixty times as many random examples, and those that take long.
+# The same tests with eighty times as many random examples, and those that take long.
 test-all: java axe $(STAMP)
 	@XSCL_TESTS=thorough $(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
+
+# Statements and branches that the tests run in their own processes; those of services, commands and tasks are not seen.
+coverage: java axe $(STAMP)
+	@mkdir -p build/coverage
+	@$(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup --cov --cov-report=term --cov-report=html:build/coverage/html
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .

@@ -213,9 +213,7 @@ def _authors(fields: Fields) -> tuple[str, ...]:
     if named or not (at.origins or at.itunes_authors):
         return named
     planets = [
-        author
-        for origin in map(fields_of, fields.each(at.origins))
-        for author in origin.each(origin.at.atom_authors)
+        author for origin in map(fields_of, fields.each(at.origins)) for author in origin.each(origin.at.atom_authors)
     ]
     return distinct([_person(element) for element in (*fields.each(at.itunes_authors), *planets)])
 

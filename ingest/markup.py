@@ -228,11 +228,7 @@ def links(hrefs: Iterable[str], base: str) -> Iterator[str]:
     """
     for href in hrefs:
         reference = href.strip()
-        if (
-            reference
-            and not reference.startswith("#")
-            and (address := _web_address(absolute_url(base, reference)))
-        ):
+        if reference and not reference.startswith("#") and (address := _web_address(absolute_url(base, reference))):
             yield address
 
 

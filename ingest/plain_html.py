@@ -108,7 +108,7 @@ def _has_closed(names: Sequence[str], attributes: Sequence[str]) -> bool:
     """Whether a tag is closed in itself that is none of an empty element."""
     if not any(attributes):
         return False
-    return any([rest[-1:] == "/" and name not in _EMPTY for name, rest in zip(names, attributes, strict=True)])
+    return any(rest[-1:] == "/" and name not in _EMPTY for name, rest in zip(names, attributes, strict=True))
 
 
 def _hrefs(names: Sequence[str], attributes: Sequence[str]) -> Sequence[str] | None:

@@ -199,7 +199,7 @@ def workload(seed: int) -> tuple[list[Step], Rules]:
 
 def test_random_homes(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
-    for seed in range(2 * examples(13)):
+    for seed in range(2 * examples(17)):
         steps, rules = workload(seed)
         expected, _ = check(tmp_path / str(seed), steps, rules)
         counts["matches"] += sum(map(len, expected.ids.values()))
@@ -210,7 +210,7 @@ def test_random_homes(tmp_path: Path) -> None:
 def test_standing_historical_and_asked_once(tmp_path: Path) -> None:
     """One text: registered before, between and behind the documents, and asked without being registered."""
     count = 0
-    for seed in range(examples(7)):
+    for seed in range(examples(9)):
         choose = Dice(2_000 + seed)
         docs = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 8, 12)]
         lateness = {name: choose.one(1, 2, 4) * SECOND for name in ("S", "T") if choose.chance(50)}

@@ -15,7 +15,7 @@ from oracle.evaluate import Doc, answers
 from oracle.lateness import Arrival, Terms, is_late
 from strategies import CHANNELS, NAMESPACES, SECOND, Dice, dense_query, dense_stream, many_block_query
 
-import xscl.store.join_state
+import xscl.store.state_merges
 from xscl.base.errors import QueryError
 from xscl.base.types import Event
 from xscl.engine import Engine
@@ -65,7 +65,7 @@ def queries(choose: Dice, *, others: int = 20) -> dict[str, CompiledQuery]:
 @pytest.mark.parametrize("whole", [False, True], ids=["units", "whole"])
 def test_purging_loses_no_match(whole: bool, tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(7, 7 + examples(19)) if whole else range(examples(19)):
+    for seed in range(7, 7 + examples(25)) if whole else range(examples(25)):
         choose = Dice(seed)
         asked = queries(choose)
         terms = settings(choose)
@@ -95,9 +95,9 @@ def test_purging_loses_no_match(whole: bool, tmp_path: Path) -> None:
 def test_homes_that_purge_answer_as_the_oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of a home, from intake to matches, with files merged early and engines that begin with a cold cache."""
     for name, value in {"_FANOUT": 3, "_SMALL": 40}.items():
-        monkeypatch.setattr(xscl.store.join_state, name, value)
+        monkeypatch.setattr(xscl.store.state_merges, name, value)
     seen: Counter[str] = Counter()
-    for seed in range(100, 100 + examples(8)):
+    for seed in range(100, 100 + examples(9)):
         choose = Dice(seed)
         asked = list(queries(choose, others=0))
         terms = settings(choose)

@@ -57,7 +57,7 @@ class WordsOfColumns:
         self._told: dict[int, tuple[array[int], array[int]]] = {}
         """Numbers that columns tell, and the dimension that asks for each, by column."""
         self._rising: dict[tuple[int, str] | int, tuple[Int64s, Int64s]] = {}
-        """Places at which the dimensions of each word begin, by its number, and these; made when texts are looked at."""
+        """Places where the dimensions of each word begin, by its number, and these; made when texts are looked at."""
 
     def __len__(self) -> int:
         return len(self._indexes) + len(self._told)

@@ -72,7 +72,8 @@ def feed_items(number: int, *, seed: int) -> list[str]:
 def _demo_items() -> tuple[str, ...]:
     """Read the items of the demonstration's feeds."""
     with as_file(files("xscl.demo")) as here:
-        feeds = [record for record in read_paths([here / "corpus"]) if isinstance(record, FeedDocument)]
+        paths = sorted(path for path in (here / "corpus").iterdir() if not path.name.endswith(".ndjson.gz"))
+        feeds = [record for record in read_paths(paths) if isinstance(record, FeedDocument)]
     return tuple(str(event.xml) for feed in feeds for event in feed_events(feed) if event.channel == "items")
 
 

@@ -80,7 +80,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("xscl.bench.stage1.run_apart", here)
 
 
-@pytest.mark.usefixtures("in_process")
+@pytest.mark.usefixtures("in_process", "items_of_one_feed_only")
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out"
     without_spark = {name: BENCHES[name] for name in ("register", "stage1")}

@@ -33,6 +33,7 @@ FIGURES = {
 UNMEASURED = {"growth_1k_to_100k_queries", "growth_10_to_100k_queries"}
 
 
+@pytest.mark.usefixtures("items_of_one_feed_only")
 def test_figures() -> None:
     said: list[str] = []
     report = run_bench(BENCH, Options(quick=True, queries=1200, items=12, batch=5, seed=3), said.append)

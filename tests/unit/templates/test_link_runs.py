@@ -97,7 +97,7 @@ def test_rows_come_back_from_runs_files_and_merges(tmp_path: Path) -> None:
 
 def test_kept_rows(tmp_path: Path) -> None:
     in_part = 0
-    for seed in range(examples(85)):
+    for seed in range(examples(113)):
         choose = Dice(seed)
         run = placed(LinkRun.of(table(random_rows(choose, 20))), choose, tmp_path)
         rows, now, before = rows_of(run).to_pylist(), random_floors(choose), random_floors(choose)
@@ -117,7 +117,7 @@ def test_kept_rows(tmp_path: Path) -> None:
 
 def test_look_ups(tmp_path: Path) -> None:
     met = 0
-    for seed in range(examples(85)):
+    for seed in range(examples(113)):
         choose = Dice(seed)
         parts = [random_rows(choose, 15) for _ in range(choose.count(0, 4))]
         runs = [placed(LinkRun.of(table(part)), choose, tmp_path) for part in parts]
