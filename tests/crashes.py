@@ -361,7 +361,7 @@ _BUSY: Mapping[ModuleType, Mapping[str, float]] = {
     result_upkeep: {"FANOUT": 3, "SMALL": 60},
     catalog_upkeep: {"FEWEST_DROPPED": 2},
     old_files: {"GRACE": 0},
-    state_merges: {"_FANOUT": 3},
+    state_merges: {"_FILES": 3},
 }
 
 

@@ -32,8 +32,8 @@ class _Sizes(Sizes):
     batches: tuple[int, ...] = size((10, 5_000, 25_000), (10, 1_000))
     """Items of a batch, by size."""
     rounds: int = size(9, 2)
-    """Batches of each size; the first one of a size is not counted, because it makes what is made only once.  In eight
-    batches files of equal sizes are merged as often in both places.
+    """Batches of each size; the first one of a size is not counted, because it makes what is made only once.  Files of
+    events are merged beside one of eight batches, and those of join state beside each sixth, or third in tasks.
     """
     compared: int = size(10, 1_000)
     """Items of the largest batch whose answers are compared one by one; of larger ones their numbers are."""

@@ -28,8 +28,10 @@ from xscl.templates.retention import Floors
 
 __all__ = ["StateMerges"]
 
+_FILES = 6
+"""Files of one tier that are merged: the batch beside which they are adds others before their file is there."""
 _FANOUT = 8
-"""Files of one tier that are merged; a tier's files have at most that many times the rows of the one before."""
+"""A tier's files have at most that many times the rows of the one before."""
 _SMALL = 10_000
 """Rows of the greatest file of the lowest tier."""
 _LARGE = 2_000_000
@@ -128,7 +130,7 @@ def _merges(files: Sequence[StateFile], rule: Floors) -> Iterator[list[StateFile
             tiers.setdefault((file.kind, tier_of(file.held, _SMALL, _FANOUT)), []).append(file)
     span = _span(rule, max((times_of(file)[1] for file in files), default=0))
     for found in tiers.values():
-        if len(found) >= _FANOUT:
+        if len(found) >= _FILES:
             run = longest_run(sorted(found, key=times_of), times_of, span)
             if len(run) > 1:
                 yield run

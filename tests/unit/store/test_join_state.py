@@ -64,7 +64,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 @pytest.fixture
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes at which a few hundred rows go through all tiers."""
-    for name, value in {"_FANOUT": 3, "_SMALL": 20, "_LARGE": 2000}.items():
+    for name, value in {"_FILES": 3, "_FANOUT": 3, "_SMALL": 20, "_LARGE": 2000}.items():
         monkeypatch.setattr(xscl.store.state_merges, name, value)
 
 
@@ -268,7 +268,7 @@ def test_whole_files_go_when_their_time_has_passed(home: Home) -> None:
 
 
 def test_replaced_files_are_unlinked_later(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xscl.store.state_merges, "_FANOUT", 4)
+    monkeypatch.setattr(xscl.store.state_merges, "_FILES", 4)
     stream = Stream(home, Dice(3), dict.fromkeys(range(1, 5), 10_000))
     stream.next(6)
     stream.next(6)
@@ -284,7 +284,7 @@ def test_replaced_files_are_unlinked_later(home: Home, monkeypatch: pytest.Monke
 
 def test_a_merge_that_fails_is_told_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of it stays, no row is lost, and the batch beside it has its answers."""
-    monkeypatch.setattr(xscl.store.state_merges, "_FANOUT", 3)
+    monkeypatch.setattr(xscl.store.state_merges, "_FILES", 3)
     with Engine(init_home(tmp_path / "own")) as engine:
         engine.register("S/a->x FOLLOWED BY {x = y, 1 h} S/a->y", name="q")
         told, files = [], []
@@ -311,7 +311,7 @@ def full_disk(at: str | None) -> Callable[[str], None]:
 
 
 def test_merges_of_a_batch_that_fails_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xscl.store.state_merges, "_FANOUT", 3)
+    monkeypatch.setattr(xscl.store.state_merges, "_FILES", 3)
     with Engine(init_home(tmp_path / "own")) as engine:
         engine.register("S/a->x FOLLOWED BY {x = y, 1 h} S/a->y", name="q")
         for number in range(4):
@@ -360,7 +360,7 @@ def test_rows_in_memory_are_written_if_they_are_kept(home: Home) -> None:
 
 
 def test_a_change_that_fails_leaves_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xscl.store.state_merges, "_FANOUT", 4)
+    monkeypatch.setattr(xscl.store.state_merges, "_FILES", 4)
     stream = Stream(home, Dice(5), dict.fromkeys(range(1, 5), 1000))
     stream.next(6)
     before, files = state_of(home), files_of_state(home)
