@@ -85,6 +85,36 @@ def test_a_join_of_documents_and_rows(home: Engine) -> None:
     assert refused.condition == "XSCL_ROW_SCHEMA" and "'title': a row has one value" in refused.message
 
 
+def test_texts_that_are_no_values_of_their_columns(home: Engine) -> None:
+    """A channel that was there before has types; a text that does not fit costs its own row, and no match."""
+    home.add_channel("typed", kind="rows", schema="n bigint, sure boolean, x double")
+    home.register("SELECT n, sure, x FROM S[./n->n][./sure->sure][./x->x] PUBLISH typed AS ROWS", name="feeder")
+    home.register("SELECT a, b, c FROM typed[./n->a][./sure->b][./x->c]", name="reader")
+    rows = [
+        ("1", "true", "2.5"),
+        ("1.5", "true", "1"),
+        ("y", "true", "1"),
+        ("3", "maybe", "1"),
+        ("4", "0", "much"),
+        ("5", " 0 ", "7"),
+        (" ", "1", "3"),
+    ]
+    home.ingest(
+        xscl.Event("S", f"s{at}", at, xml=f"<e><n>{n}</n><sure>{sure}</sure><x>{x}</x></e>")
+        for at, (n, sure, x) in enumerate(rows)
+    )
+    (report,) = home.run_once()
+    assert [(each.condition, each.message) for each in report.rejected] == [
+        ("XSCL_ROW_SCHEMA", "column 'n': expected bigint, found '1.5'"),
+        ("XSCL_ROW_SCHEMA", "column 'n': expected bigint, found 'y'"),
+        ("XSCL_ROW_SCHEMA", "column 'sure': expected boolean, found string 'maybe'"),
+        ("XSCL_ROW_SCHEMA", "column 'x': expected double, found 'much'"),
+    ]
+    assert len([*home.matches("feeder")]) == len(rows)
+    # A text without a number is NULL, which no pattern meets.
+    assert [(*match.values.values(),) for match in home.matches("reader")] == [("1", "true", "2.5"), ("5", "false", "7")]
+
+
 def test_spanning_and_points(home: Engine) -> None:
     home.register(
         "SELECT x FROM A[./k->x] NEXT {x = y} B[./k->y] PUBLISH long SPANNING AS ROWS CONSISTENCY STRONG", name="one"
