@@ -112,7 +112,10 @@ def test_texts_that_are_no_values_of_their_columns(home: Engine) -> None:
     ]
     assert len([*home.matches("feeder")]) == len(rows)
     # A text without a number is NULL, which no pattern meets.
-    assert [(*match.values.values(),) for match in home.matches("reader")] == [("1", "true", "2.5"), ("5", "false", "7")]
+    assert [(*match.values.values(),) for match in home.matches("reader")] == [
+        ("1", "true", "2.5"),
+        ("5", "false", "7"),
+    ]
 
 
 def test_spanning_and_points(home: Engine) -> None:
