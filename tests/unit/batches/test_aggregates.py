@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Sequence
 from fractions import Fraction
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +88,38 @@ def test_definitions_that_differ_in_constants_are_told_apart_once(monkeypatch: p
     parsed = [definition_of(parse_query(each), each) for each in texts[:3]]
     (together,) = families(Member(gid, of, (0,)) for gid, of in enumerate([*definitions[:2], *parsed]))
     assert len(together.members) == 5
+
+
+ALIKE = [
+    ("sum(v) > 3", "3 < sum(v)", "2 * sum(v) + 1 > 7", "0 - sum(v) < 0 - 3", "7 < 1 + sum(v) * 2"),
+    ("sum(v) <= 4", "4 >= sum(v)", "sum(v) - 1 <= 3", "0 - 2 * sum(v) >= 0 - 8"),
+    ("sum(v) = 6", "6 = sum(v)", "sum(v) + 1 = 7"),
+    ("sum(v) != 6", "6 != sum(v)", "0 - sum(v) != 0 - 6"),
+]
+"""Conditions that say the same."""
+
+
+@pytest.mark.parametrize("alike", ALIKE, ids=itemgetter(0))
+def test_either_side_of_having_may_be_computed(tmp_path: Path, alike: Sequence[str]) -> None:
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("a", lateness="1 s")
+        made = "SELECT k, sum(v) AS n FROM a[./k->k][./v->v] WINDOW 10 s EVERY 10 s GROUP BY k"
+        engine.register(made, name="every")
+        for number, having in enumerate(alike):
+            engine.register(f"{made} HAVING {having}", name=f"q{number}")
+        values = [(ts, f"k{ts % 7}", ts % 5) for ts in range(40)]
+        engine.ingest([xscl.Event("a", f"e{t}", t, xml=f"<r><k>{k}</k><v>{v}</v></r>") for t, k, v in values])
+        engine.ingest([xscl.Event("a", "end", 1000, xml="<r><k>z</k><v>0</v></r>")])
+        engine.run_once()
+
+        def told(name: str) -> list[tuple[int, str, str]]:
+            return sorted((match.ts, match.values["k"], match.values["n"]) for match in engine.matches(name))
+
+        compare = {">": operator.gt, "<=": operator.le, "=": operator.eq, "!=": operator.ne}
+        _, op, constant = alike[0].split()
+        due = [row for row in told("every") if compare[op](int(row[2]), int(constant))]
+        assert 0 < len(due) < len(told("every"))
+        assert [told(f"q{number}") for number in range(len(alike))] == [due] * len(alike)
 
 
 def test_windows_of_a_channel_that_the_same_batch_publishes_first(tmp_path: Path) -> None:

@@ -135,6 +135,27 @@ def test_matches_that_are_too_many_are_said(engine: Engine, monkeypatch: pytest.
     assert (rejection.channel, rejection.id) == ("T", "t") and "with S:s0" in rejection.message
 
 
+def test_ways_to_link_two_documents_that_are_too_many_are_said(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two blocks of three are linked once for all queries; who asks for less of the documents keeps the answers."""
+    monkeypatch.setattr(xscl.templates.joins.solve, "MAX_ROUT", 5)
+    queries = {
+        "plain": "S//a->x[.//k->v] JOIN {v = w, 1 h} T//b->y[.//k->w][./u->p] JOIN {p = q, 1 h} U//g->z[./u->q]",
+        "greedy": "S//a->x[.//c->v] JOIN {v = w, 1 h} T//b->y[.//c->w][./u->p] JOIN {p = q, 1 h} U//g->z[./u->q]",
+    }
+    for name, text in queries.items():
+        engine.register(text, name=name)
+    engine.ingest([Event("S", "s0", 0, xml=f"<a><k>2</k>{'<c>1</c>' * 3}</a>")])
+    engine.ingest([Event("S", "s1", 1, xml="<a><k>2</k><c>1</c></a>")])
+    engine.ingest([Event("T", "t", 2, xml=f"<b><k>2</k>{'<c>1</c>' * 2}<u>3</u></b>")])
+    engine.ingest([Event("U", "u", 3, xml="<g><u>3</u></g>")])
+    (report,) = engine.run_once()
+    assert found(engine) == {"plain": [("s0", "t", "u"), ("s1", "t", "u")], "greedy": [("s1", "t", "u")]}
+    (rejection,) = report.rejected
+    assert (rejection.query, rejection.channel, rejection.id) == ("greedy", "T", "t")
+    assert "more than" in rejection.message and "ways to link these two documents" in rejection.message
+    assert "with S:s0" in rejection.message
+
+
 def test_run_and_eval_say_it_and_leave_with_3(engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(chains, "MAX_CHAIN_ENTRIES", 20)
     engine.register(GREEDY, name="greedy")
