@@ -94,7 +94,7 @@ def test_purging_loses_no_match(whole: bool, tmp_path: Path) -> None:
 
 def test_homes_that_purge_answer_as_the_oracle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches of a home, from intake to matches, with files merged early and engines that begin with a cold cache."""
-    for name, value in {"_FANOUT": 3, "_SMALL": 40}.items():
+    for name, value in {"_FILES": 3, "_FANOUT": 3, "_SMALL": 40}.items():
         monkeypatch.setattr(xscl.store.state_merges, name, value)
     seen: Counter[str] = Counter()
     for seed in range(100, 100 + examples(9)):
