@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,6 +70,16 @@ def sources() -> Iterator[tuple[str, str]]:
 
 def test_every_table_has_an_owner() -> None:
     assert sorted(OWNER) == sorted(tables.METADATA.tables)
+
+
+def test_tables_of_one_owner_are_declared_in_one_file() -> None:
+    declared = {}
+    for module in pkgutil.iter_modules(tables.__path__, f"{tables.__name__}."):
+        found = vars(importlib.import_module(module.name)).values()
+        declared |= {table.name: module.name for table in found if isinstance(table, sa.Table)}
+    assert sorted(declared) == sorted(OWNER)
+    for names in OWNERS.values():
+        assert len({declared[name] for name in names}) == 1, names
 
 
 def test_tables_are_written_by_their_owners() -> None:
