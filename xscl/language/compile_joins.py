@@ -96,6 +96,7 @@ class _Compiler:
         self.columns = [BlockColumns(block, facts[block.channel]) for block in normal.blocks]
 
     def compiled(self, like: CompiledQuery | None = None) -> CompiledQuery:
+        """Compile the query; one that differs from another in guards alone is that one with other guards."""
         normal = self.normal
         alike = [None if like is None else self.plan_like(index, like) for index in range(len(normal.blocks))]
         plans = [plan or self._plan(index, normal.blocks[index]) for index, plan in enumerate(alike)]
@@ -103,10 +104,14 @@ class _Compiler:
             return self._with_guards_of(plans, like)
         # Plans of another query have its vertices.
         plans = [self._plan(index, normal.blocks[index]) if alike[index] else plan for index, plan in enumerate(plans)]
-        check_comparisons(self.normal, self.columns)
+        check_comparisons(normal, self.columns)
         check_size(plans)
-        graph = self._graph(plans)
-        canonical = canonicalize(graph)
+        return self._joined(plans)
+
+    def _joined(self, plans: list[BlockPlan]) -> CompiledQuery:
+        """Join the blocks, whose plans have no vertices yet."""
+        normal = self.normal
+        canonical = canonicalize(self._graph(plans))
         template = template_of(canonical)
         place = {old: new for new, old in enumerate(canonical.order)}
         meta = {

@@ -138,33 +138,12 @@ def _path(path: ast.VarPath, text: str, namespaces: Mapping[str, str] | None) ->
 
 def _element(element: ast.Constructor, text: str, namespaces: Mapping[str, str]) -> Element:
     prefixes: dict[str, str] = {}
-
-    def resolved(name: str, span: Span) -> str:
-        prefix, colon, local = name.partition(":")
-        if not colon:
-            return name
-        uri = namespaces.get(prefix)
-        if uri is None:
-            raise QueryError(
-                "XSCL_UNDECLARED_PREFIX",
-                f"the prefix {prefix} is not declared",
-                text=text,
-                span=span,
-                hint=f"declare it: DECLARE NAMESPACE {prefix} = '…'; "
-                f"known without declaration: {' '.join(sorted(DEFAULT_NAMESPACES))}",
-            )
-        if not uri:
-            return local
-        if uri != _XML:
-            prefixes[prefix] = uri
-        return f"{{{uri}}}{local}"
-
     start = element.span.start + 1
     place = Span(start, start + len(element.name))
-    name = resolved(element.name, place)
+    name = _clark_name(element.name, place, text, namespaces, prefixes)
     attributes: list[tuple[str, tuple[str | Path, ...]]] = []
     for attribute in element.attributes:
-        clark = resolved(attribute.name, attribute.span)
+        clark = _clark_name(attribute.name, attribute.span, text, namespaces, prefixes)
         if any(clark == other for other, _ in attributes):
             raise QueryError(
                 "XSCL_SYNTAX",
@@ -183,6 +162,28 @@ def _element(element: ast.Constructor, text: str, namespaces: Mapping[str, str])
         for part in element.content
     )
     return Element(name, prefixes, tuple(attributes), content)
+
+
+def _clark_name(name: str, span: Span, text: str, namespaces: Mapping[str, str], prefixes: dict[str, str]) -> str:
+    """Return a name in Clark's form, and note its prefix among those that its element has to declare."""
+    prefix, colon, local = name.partition(":")
+    if not colon:
+        return name
+    uri = namespaces.get(prefix)
+    if uri is None:
+        raise QueryError(
+            "XSCL_UNDECLARED_PREFIX",
+            f"the prefix {prefix} is not declared",
+            text=text,
+            span=span,
+            hint=f"declare it: DECLARE NAMESPACE {prefix} = '…'; "
+            f"known without declaration: {' '.join(sorted(DEFAULT_NAMESPACES))}",
+        )
+    if not uri:
+        return local
+    if uri != _XML:
+        prefixes[prefix] = uri
+    return f"{{{uri}}}{local}"
 
 
 def _part(part: str | ast.VarPath, text: str, namespaces: Mapping[str, str]) -> str | Path:

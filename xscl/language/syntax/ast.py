@@ -1,14 +1,26 @@
 """The syntax tree of XSCL: frozen nodes with spans, as written, before any rewriting (docs/reference/language.md,
 Statements).
+
+``block_nodes``, ``atom_nodes``, ``from_nodes`` and ``select_nodes`` have the nodes of smaller parts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Literal
 
 from xscl.base.errors import Span
+from xscl.language.syntax.atom_nodes import (
+    Arithmetic,
+    Atom,
+    Expression,
+    FunctionOperand,
+    Linear,
+    Operand,
+    RelativeWindow,
+    StringOperand,
+    VarPath,
+    Window,
+)
 from xscl.language.syntax.block_nodes import (
     NOWHERE,
     And,
@@ -24,7 +36,22 @@ from xscl.language.syntax.block_nodes import (
     Step,
     Test,
     Truth,
+    span_field,
 )
+from xscl.language.syntax.from_nodes import (
+    Accumulator,
+    Duration,
+    Filter,
+    Fold,
+    Join,
+    Negation,
+    Next,
+    Source,
+    Stepped,
+    Tree,
+    blocks,
+)
+from xscl.language.syntax.select_nodes import Constructor, ConstructorAttribute, Select, SelectItem, selected
 
 __all__ = [
     "Accumulator",
@@ -82,195 +109,6 @@ __all__ = [
 ]
 
 
-def _span() -> Span:
-    return field(default=NOWHERE, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class VarPath:
-    """A variable, possibly followed by steps (``x4/author``)."""
-
-    name: str
-    steps: tuple[Step, ...] = ()
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """``factor * path + constant``; a bare variable has factor 1 and constant 0; a number has no path."""
-
-    path: VarPath | None
-    factor: Fraction = Fraction(1)
-    constant: Fraction = Fraction(0)
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class StringOperand:
-    """A string in an atom."""
-
-    value: str
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class FunctionOperand:
-    """A function applied to an operand of an atom."""
-
-    name: str
-    operand: Operand
-    span: Span = _span()
-
-
-Operand = Linear | StringOperand | FunctionOperand
-
-
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
-    """Arithmetic that is linear in no single variable, of what a FOLD keeps."""
-
-    op: Literal["+", "-", "*", "/"]
-    left: Expression
-    right: Expression
-    span: Span = _span()
-
-
-Expression = Operand | Arithmetic
-
-
-@dataclass(frozen=True, slots=True)
-class Atom:
-    """A comparison of two operands."""
-
-    left: Operand
-    op: Op
-    right: Operand
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A duration, range, UNBOUNDED, MAXWINDOW, ONCE, BETWEEN or LAST of one operator; bounds in microseconds.
-
-    ``within``: high only (None = UNBOUNDED).  ``range``: low and high (None = UNBOUNDED).  ``max``: high.  ``once``.
-    ``between``, of a negation alone.  ``rows``: high is how many of the newest events of the channel of ``of`` count.
-    """
-
-    kind: Literal["within", "range", "max", "once", "between", "rows"]
-    low: int | None = None
-    high: int | None = None
-    span: Span = _span()
-    bare: str | None = field(default=None, compare=False, repr=False)
-    """A number that is written without a unit, and counts as seconds."""
-    of: str | None = None
-    """Variable whose event is among the newest, of ``rows``."""
-    of_span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class RelativeWindow:
-    """``later - earlier IN [low, high]``; bounds in microseconds, None = unbounded, open ends already moved by one."""
-
-    later: str
-    earlier: str
-    low: int | None
-    high: int | None
-    span: Span = _span()
-    later_span: Span = _span()
-    earlier_span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Join:
-    """``left FOLLOWED BY {…} right`` or ``left JOIN {…} right``."""
-
-    op: Literal["followed by", "join"]
-    left: Source
-    right: Source
-    atoms: tuple[Atom, ...] = ()
-    windows: tuple[Window | RelativeWindow, ...] = ()
-    span: Span = _span()
-
-
-Source = Block | Join
-
-
-@dataclass(frozen=True, slots=True)
-class Negation:
-    """``WITHOUT {…} right`` or ``NOT FOLLOWED BY {…} right``, behind what stands to the left of it."""
-
-    op: Literal["without", "not followed by"]
-    right: Block
-    atoms: tuple[Atom, ...] = ()
-    windows: tuple[Window | RelativeWindow, ...] = ()
-    span: Span = _span()
-    """Operator and braces."""
-
-
-@dataclass(frozen=True, slots=True)
-class Next:
-    """``left NEXT {…} right``: the first of the right ones behind the left one that satisfies all."""
-
-    left: Tree
-    right: Tree
-    atoms: tuple[Atom, ...] = ()
-    windows: tuple[Window | RelativeWindow, ...] = ()
-    span: Span = _span()
-    """Word and braces."""
-
-
-@dataclass(frozen=True, slots=True)
-class Accumulator:
-    """``total + q AS total``: a value that a FOLD keeps, which each iteration computes from the last one."""
-
-    value: Expression
-    name: str
-    span: Span = _span()
-    name_span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Fold:
-    """``left FOLD {… WHILE …} right``: NEXT again and again, from what the iteration before has come to."""
-
-    left: Tree
-    right: Tree
-    atoms: tuple[Atom, ...] = ()
-    windows: tuple[Window | RelativeWindow, ...] = ()
-    conditions: tuple[Atom, ...] = ()
-    """Conditions behind WHILE; each iteration satisfies all of them."""
-    accumulators: tuple[Accumulator, ...] = ()
-    longest: bool = False
-    at_most: int | None = None
-    """Most iterations; None: as many as there are."""
-    span: Span = _span()
-    """Word and braces."""
-
-
-@dataclass(frozen=True, slots=True)
-class Duration:
-    """``DUR >= 10 min``: the time from the start of a match to its end, compared with microseconds."""
-
-    op: Op
-    time: int
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """``left FILTER {…}``: the matches that satisfy all conditions."""
-
-    of: Tree
-    conditions: tuple[Atom | Duration, ...] = ()
-    windows: tuple[Window | RelativeWindow, ...] = ()
-    span: Span = _span()
-    """Word and braces."""
-
-
-Stepped = Next | Fold | Filter
-Tree = Source | Stepped
-
-
 @dataclass(frozen=True, slots=True)
 class Measure:
     """A value of many matches or iterations together; paths have its text for a name."""
@@ -283,7 +121,7 @@ class Measure:
     distinct: bool = False
     first: Operand | None = None
     """Value at the first iteration of a FOLD."""
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,44 +145,7 @@ class Aggregate:
     """Most groups of a window; None: all."""
     by: Operand | None = None
     """Value by which these are the first."""
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class SelectItem:
-    """``x4/title AS headline``."""
-
-    path: VarPath
-    name: str | None = None
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class ConstructorAttribute:
-    """An attribute of a constructor: texts and holes in turn."""
-
-    name: str
-    parts: tuple[str | VarPath, ...]
-    span: Span = _span()
-    """The name's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Constructor:
-    """``<echo by="{x2}">{x1/title}</echo>``: an element with holes.
-
-    References and escapes are resolved, comments and white space alone between tags and holes are left out; no two
-    texts are neighbours and none is empty.
-    """
-
-    name: str
-    attributes: tuple[ConstructorAttribute, ...] = ()
-    content: tuple[str | VarPath | Constructor, ...] = ()
-    span: Span = _span()
-
-
-Select = tuple[SelectItem, ...] | Constructor | None
-"""The output of a query; None is ``*``."""
+    span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +159,7 @@ class Level:
     """Distance behind the clock up to which it answers."""
     memory: int | None
     """Distance behind the clock up to which events are in time, and answers are corrected."""
-    span: Span = _span()
+    span: Span = span_field()
 
     @property
     def corrects(self) -> bool:
@@ -372,7 +173,11 @@ class Level:
 
 
 STRONG = Level(None, None)
+
+
 MIDDLE = Level(0, None)
+
+
 WEAK = Level(0, 0)
 
 
@@ -396,8 +201,8 @@ class Query:
     """Values of groups or iterations, which paths have for names."""
     steps: Stepped | None = None
     """Steps over blocks and joins; the source then only has the blocks, in their order.  None: the source is all."""
-    span: Span = _span()
-    publish_span: Span = _span()
+    span: Span = span_field()
+    publish_span: Span = span_field()
     spanning: bool = False
     """Whether what it publishes begins with its earliest member, instead of being a point in time."""
     as_rows: bool = False
@@ -409,7 +214,7 @@ class SubQuery(Block):
     """A block over what a query in parentheses finds; its channel is named by the text of that query."""
 
     query: Query = Query(Block(""))
-    query_span: Span = _span()
+    query_span: Span = span_field()
     """The parentheses and what is between them."""
 
 
@@ -420,8 +225,8 @@ class CreateQuery:
     name: str | None
     query: Query
     text: str = ""
-    span: Span = _span()
-    name_span: Span = _span()
+    span: Span = span_field()
+    name_span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,8 +234,8 @@ class DropQuery:
     """``DROP QUERY name``."""
 
     name: str
-    span: Span = _span()
-    name_span: Span = _span()
+    span: Span = span_field()
+    name_span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,35 +244,7 @@ class DeclareNamespace:
 
     prefix: str
     uri: str
-    span: Span = _span()
+    span: Span = span_field()
 
 
 Statement = CreateQuery | DropQuery | DeclareNamespace
-
-
-def blocks(source: Tree) -> tuple[Block, ...]:
-    """Return all blocks in the order of FROM."""
-    match source:
-        case Block():
-            return (source,)
-        case Filter():
-            return blocks(source.of)
-    return blocks(source.left) + blocks(source.right)
-
-
-def selected(select: Select) -> tuple[VarPath, ...]:
-    """Return all variable paths of a SELECT list or of a constructor's holes, as written."""
-    if select is None:
-        return ()
-    if isinstance(select, tuple):
-        return tuple(item.path for item in select)
-    found: list[VarPath] = []
-    waiting: list[str | VarPath | Constructor] = [select]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, VarPath):
-            found.append(part)
-        elif isinstance(part, Constructor):
-            waiting += reversed(part.content)
-            waiting += [piece for attribute in reversed(part.attributes) for piece in reversed(attribute.parts)]
-    return tuple(found)

@@ -22,13 +22,15 @@ __all__ = [
     "Step",
     "Test",
     "Truth",
+    "span_field",
 ]
 
 Op = Literal["=", "!=", "<", "<=", ">", ">="]
 NOWHERE = Span(0, 0)
 
 
-def _span() -> Span:
+def span_field() -> Span:
+    """Return the field of a node's place in its text, which makes no two nodes unequal."""
     return field(default=NOWHERE, compare=False, repr=False)
 
 
@@ -37,7 +39,7 @@ class Binding:
     """``->x1`` or ``AS x1``."""
 
     name: str
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Test:
     kind: Literal["element", "attribute", "text"]
     prefix: str | None
     local: str
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ class Step:
     test: Test
     binding: Binding | None = None
     predicates: tuple[Predicate, ...] = ()
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class RelPath:
     """A path inside brackets; no step at all is ``.``."""
 
     steps: tuple[Step, ...]
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ class Literal_:
 
     value: str
     is_number: bool
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class Call:
 
     name: str
     args: tuple[RelPath | Literal_ | Call, ...]
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ class Truth:
     operand: RelPath | Call
     op: Op | None = None
     literal: Literal_ | None = None
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ class And:
     """All of the parts."""
 
     parts: tuple[Predicate, ...]
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class Or:
     """One of the parts at least."""
 
     parts: tuple[Predicate, ...]
-    span: Span = _span()
+    span: Span = span_field()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class Not:
     """``not(…)``."""
 
     part: Predicate
-    span: Span = _span()
+    span: Span = span_field()
 
 
 Predicate = Truth | And | Or | Not
@@ -132,4 +134,4 @@ class Block:
     binding: Binding | None = None
     predicates: tuple[Predicate, ...] = ()
     steps: tuple[Step, ...] = ()
-    span: Span = _span()
+    span: Span = span_field()

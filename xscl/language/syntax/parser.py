@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from difflib import get_close_matches
+from typing import NamedTuple
 
-from xscl.base.errors import QueryError
+from xscl.base.errors import QueryError, Span
 from xscl.base.types import to_micros
 from xscl.language.syntax import ast, constructor
 from xscl.language.syntax.format import format_operand
@@ -70,6 +71,15 @@ def parse_query(text: str) -> ast.Query:
     if after.kind != "end":
         parser.fail(f"unexpected {shown(after)} after the end of the query", at=after, hint=parser.meant())
     return query
+
+
+class _Published(NamedTuple):
+    """The clause PUBLISH of a query; without a channel it has none."""
+
+    channel: str | None = None
+    span: Span = ast.NOWHERE
+    spanning: bool = False
+    as_rows: bool = False
 
 
 class StatementParser(FromParser):
@@ -153,42 +163,40 @@ class StatementParser(FromParser):
         tree = self.tree()
         negations = self.negations()
         aggregate = self.windows() if self.token.is_word("window", "group", "having", "top") else None
-        if aggregate is None and self.measures and isinstance(tree, ast.Block | ast.Join):
-            measure = next(iter(self.measures.values()))
-            self.fail(
-                f"{measure.text} speaks of matches together, and no WINDOW says which",
-                at=measure.span,
-                hint="write WINDOW 1 h GROUP BY x behind the blocks, or WINDOW 1 h EVERY 10 min",
-            )
-        publish, starting, published = None, "NOW", ast.NOWHERE
-        spanning = as_rows = False
-        if self.take_word_if("publish"):
-            token = self.kept_name("the channel to publish to")
-            publish, published = token.value, token.span
-            spanning, as_rows = self.published_as()
+        source, steps = (tree, None) if isinstance(tree, ast.Block | ast.Join) else (members(tree), tree)
+        if aggregate is None and steps is None and self.measures:
+            self._refuse_measure(next(iter(self.measures.values())))
+        publish = self.published() if self.take_word_if("publish") else _Published()
+        starting = "NOW"
         if self.take_word_if("starting"):
             starting = self.starting()
-            if publish is None and self.token.is_word("publish"):
+            if publish.channel is None and self.token.is_word("publish"):
                 self.fail("unexpected 'PUBLISH'; it comes before STARTING")
         level = self.level() if self.take_word_if("consistency") else None
         retracts = self.token.is_word("on") and self.change()
-        measures = tuple(self.measures.values())
-        source, steps = (tree, None) if isinstance(tree, ast.Block | ast.Join) else (members(tree), tree)
         return ast.Query(
             source,
             select,
-            publish,
+            publish.channel,
             starting,
             negations,
             level,
             retracts,
             aggregate,
-            measures,
-            steps,
-            self.since(start),
-            published,
-            spanning,
-            as_rows,
+            measures=tuple(self.measures.values()),
+            steps=steps,
+            span=self.since(start),
+            publish_span=publish.span,
+            spanning=publish.spanning,
+            as_rows=publish.as_rows,
+        )
+
+    def _refuse_measure(self, measure: ast.Measure) -> None:
+        """Refuse a value of many matches in a query without windows and steps."""
+        self.fail(
+            f"{measure.text} speaks of matches together, and no WINDOW says which",
+            at=measure.span,
+            hint="write WINDOW 1 h GROUP BY x behind the blocks, or WINDOW 1 h EVERY 10 min",
         )
 
     def at_query(self) -> bool:
@@ -207,13 +215,14 @@ class StatementParser(FromParser):
                 self.unsupported("XSCL_SUB_QUERY_LIMIT", message, span, hint)
         return query
 
-    def published_as(self) -> tuple[bool, bool]:
-        """Read whether what is published has a beginning, and whether it is rows."""
+    def published(self) -> _Published:
+        """Read what stands behind PUBLISH: a channel, and in which form it has the answers."""
+        channel = self.kept_name("the channel to publish to")
         spanning = self.take_word_if("spanning") is not None
         as_rows = self.take_word_if("as") is not None
         if as_rows:
             self.word("rows", "after AS: PUBLISH name AS ROWS")
-        return spanning, as_rows
+        return _Published(channel.value, channel.span, spanning, as_rows)
 
     def windows(self) -> ast.Aggregate:
         """Read windows and groups of matches."""

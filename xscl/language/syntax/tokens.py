@@ -136,18 +136,26 @@ def _tokens(text: str, start: int, stop: str, limit: int | None) -> list[Token]:
                 quote = value[0]
                 tokens.append(Token(kind, value[1:-1].replace(quote * 2, quote), begin, end))
             elif kind == "bad":
-                closed = value[0] not in "'\""
-                message = f"the character {value!r}" if closed else UNCLOSED
-                tokens.append(Token(kind, message, begin, end))
-                if not closed and value.rstrip()[-1] in stop:
-                    # Whoever forgot the quote did not forget the end of the statement.
-                    end = begin + len(value.rstrip())
-                    tokens.append(Token(value.rstrip()[-1], value.rstrip()[-1], end - 1, end))
+                tokens += _bad_tokens(value, begin, end, stop)
+                if tokens[-1].kind in stop:
                     return tokens
             else:
                 tokens.append(Token(kind, value, begin, end))
                 if kind == "end":
                     return tokens
+
+
+def _bad_tokens(value: str, begin: int, end: int, stop: str) -> list[Token]:
+    """Return the token of characters that make none; behind a quote that is not closed, with one that stops there."""
+    if value[0] not in "'\"":
+        return [Token("bad", f"the character {value!r}", begin, end)]
+    tokens = [Token("bad", UNCLOSED, begin, end)]
+    quoted = value.rstrip()
+    if quoted[-1] in stop:
+        # Whoever forgot the quote did not forget the end of the statement.
+        end = begin + len(quoted)
+        tokens.append(Token(quoted[-1], quoted[-1], end - 1, end))
+    return tokens
 
 
 @lru_cache(maxsize=4)
