@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from xscl.base.types import Event
-from xscl.catalog import tables
 from xscl.catalog.queries import read_queries
-from xscl.catalog.tables import NEVER
+from xscl.catalog.tables import NEVER, statements
 from xscl.intake.intake import Intake
 from xscl.language import forms as prepared
 from xscl.planning import group_forms as planning
@@ -65,7 +64,7 @@ def test_the_first_document_of_a_channel_compiles_only_queries_again_that_ask_fo
 def test_only_new_groups_are_compiled_and_dropped_ones_forgotten(
     home: Home, planner: Planner, compiled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "_PART", 2)
+    monkeypatch.setattr(statements, "_PART", 2)
     registry = Registry(home.catalog)
     registry.register_many([*TEXTS[:3], TEXTS[0]])
     assert planner.plan(1, NEVER - 1) is not None

@@ -16,11 +16,21 @@ from window_queries import window_query
 
 from xscl.base.errors import CatalogError, XsclError
 from xscl.base.types import QueryOutcome
-from xscl.catalog import tables
 from xscl.catalog.catalog import Catalog, open_catalog
 from xscl.catalog.groups import stored_template
 from xscl.catalog.queries import read_queries
-from xscl.catalog.tables import CHANNELS, GROUPS, GUARDS, HOME, INSTANCES, PARTS, QUERIES, TEMPLATES, VARIABLES
+from xscl.catalog.tables import (
+    CHANNELS,
+    GROUPS,
+    GUARDS,
+    HOME,
+    INSTANCES,
+    PARTS,
+    QUERIES,
+    TEMPLATES,
+    VARIABLES,
+    statements,
+)
 from xscl.language import forms
 from xscl.language.compile import compile_query
 from xscl.language.compiled import CompiledQuery
@@ -60,7 +70,7 @@ def made(tmp_path: Path) -> Iterator[Made]:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks so small that scripts of a few statements go over their ends."""
     monkeypatch.setattr(registry, "_CHUNK", 3)
-    monkeypatch.setattr(tables, "_PART", 2)
+    monkeypatch.setattr(statements, "_PART", 2)
     monkeypatch.setattr(loading, "_FREE", 2)
 
 
