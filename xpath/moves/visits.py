@@ -76,29 +76,46 @@ class ChunkVisits:
         self._kinds: dict[Kind, _Nodes] = {}
         self.postponed = False
         """Documents were left because it is too soon to prepare conditions for columns."""
+        self.left = np.zeros(len(chunk.places), dtype=np.bool_)
+        """Documents that ask for more than rows of templates, or for very many; they have no visits here."""
+        kinds = self._kinds_asked()
+        found = list(self._plain(automaton, kinds, begins))
+        self._templates, self._columns = moves.templates, moves.columns
+        found += self._guarded(automaton, kinds, self.left)
+        self._order(found)
+        automaton.visits += int(np.diff(chunk.first)[~self.left].sum())
+        self._next = 0
+        """Number of the next document."""
+
+    def _kinds_asked(self) -> list[Kind]:
+        """Return the kinds of nodes that something leads to."""
+        chunk, moves = self._chunk, self._moves
         kinds: list[Kind] = ["document", "element"]
         if len(chunk.attribute_path) and moves.attributes[chunk.path].any():
             kinds.append("attribute")
         if moves.texts[chunk.path].any():
             kinds.append("text")
-        left = np.zeros(len(chunk.places), dtype=np.bool_)
-        found = []
+        return kinds
+
+    def _plain(self, automaton: Automaton, kinds: Sequence[Kind], begins: Mapping[str, Move]) -> Iterator[_Found]:
+        """Yield the nodes at which their paths alone say what is due; documents with paths that say more are left."""
+        moves = self._moves
         for kind in kinds:
             nodes = self._of_kind(kind)
             moves.learn(automaton, nodes.path, begins)
-            left[nodes.document[moves.beyond[nodes.path]]] = True
+            self.left[nodes.document[moves.beyond[nodes.path]]] = True
             nodes = nodes.at(moves.template[nodes.path] != NO_TEMPLATE)
-            found.append(_Found(nodes, moves.template[nodes.path], moves.hops_begin[nodes.path]))
-        self._templates, self._columns = moves.templates, moves.columns
-        found += self._guarded(automaton, kinds, left)
+            yield _Found(nodes, moves.template[nodes.path], moves.hops_begin[nodes.path])
+
+    def _order(self, found: Sequence[_Found]) -> None:
+        """Bring all that was found into the order of documents, and count what each gives; too large ones are left."""
+        left = self.left
         every = _Nodes(*(np.concatenate(column) for column in zip(*(nodes for nodes, _, _ in found), strict=True)))
         which, begin = (np.concatenate([each[place] for each in found]) for place in (1, 2))
         rows, entries, pairs, _, asked = self._columns
         sizes = every.size * rows[which] * (asked[which] > 0)
         left |= self._sums(every, pairs[which]) > chains.MAX_CHAIN_ENTRIES
         left |= self._sums(every, sizes) > chains.MAX_VALUE_CHARACTERS
-        self.left = left
-        """Documents that ask for more than rows of templates, or for very many; they have no visits here."""
         order = order_of(every.document, len(left))
         order = order[~left[every.document[order]]]
         self._found = _Found(every.at(order), which[order], begin[order])
@@ -107,9 +124,6 @@ class ChunkVisits:
         self._order_facts()
         amounts[1] += np.diff(self._fact_bounds)
         self._amounts = [np.cumsum(amount) for amount in amounts]
-        automaton.visits += int(np.diff(chunk.first)[~left].sum())
-        self._next = 0
-        """Number of the next document."""
 
     def _of_kind(self, kind: Kind) -> _Nodes:
         if kind not in self._kinds:

@@ -7,7 +7,6 @@ none does.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +17,7 @@ from xscl.xpath.columns.formulas import Single
 from xscl.xpath.conditions.intervals import Reading
 from xscl.xpath.ranks import Constants
 from xscl.xpath.runs import Int64s, distinct, gather, starts
+from xscl.xpath.spans.column_rows import ColumnRows
 from xscl.xpath.spans.crossings import crossings
 from xscl.xpath.spans.tables import Compiled, Ranked, in_parts
 from xscl.xpath.spans.words import Columns
@@ -35,31 +35,18 @@ def found_sets(sets: Compiled, columns: Columns) -> Iterator[tuple[Int64s, Int64
     yield from _Search(sets, columns).found()
 
 
-class _Pairs(NamedTuple):
-    """The values of a column of several values."""
-
-    begin: Int64s
-    """Begin of each row's values, and the end."""
-    values: Int64s
-
-
 class _Search:
     """One batch of rows."""
 
     def __init__(self, sets: Compiled, columns: Columns) -> None:
         self.sets = sets
         self.columns = columns
-        self._by_text: dict[int, tuple[Int64s, Int64s]] = {}
-        """Rows of each column in order of their texts, and the begin of each text's rows."""
-        self._rows_of_text: dict[int, Int64s] = {}
-        self._several: dict[int, _Pairs] = {}
-        """Columns in which some row has several values."""
 
     def found(self) -> Iterator[tuple[Int64s, Int64s]]:
         sets = self.sets
         if not len(sets.set_) or not self.columns.count:
             return
-        self._find_pairs()
+        self.column_rows = ColumnRows(self.columns, sets.column)
         self._rank()
         sizes = self._sizes()
         chosen, counts = self._choose(sizes)
@@ -71,24 +58,15 @@ class _Search:
             rows, alternative = self._checked(rows, alternative, chosen)
             number = sets.set_[alternative]
             again = sets.several[alternative]
-            if self._several:
+            if self.column_rows.several:
                 by = chosen[alternative]
-                again = again | ((by >= 0) & self.is_several[sets.column[sets.dimension[by]]])
+                again = again | ((by >= 0) & self.column_rows.is_several[sets.column[sets.dimension[by]]])
             if again.any():
                 both = each_once(number[again] * self.columns.count + rows[again])
                 rows = np.concatenate([rows[~again], both % self.columns.count])
                 number = np.concatenate([number[~again], both // self.columns.count])
             if len(rows):
                 yield rows, number
-
-    def _find_pairs(self) -> None:
-        self.is_several = np.zeros(self.sets.column.max(initial=0) + 1, dtype=np.bool_)
-        for column in np.flatnonzero(np.bincount(self.sets.column)).tolist():
-            pairs = self.columns.pairs(column)
-            if pairs is not None:
-                rows, values = pairs
-                self.is_several[column] = True
-                self._several[column] = _Pairs(np.searchsorted(rows, np.arange(self.columns.count + 1)), values)
 
     # -- ranks -----------------------------------------------------------------------------------------------------
 
@@ -112,7 +90,7 @@ class _Search:
         for place, (number, each) in enumerate(zip(told, ranked, strict=True)):
             of = self.rank_of_row[place * count : (place + 1) * count]
             column = sets.dimensions[number].column
-            if column not in self._several:
+            if column not in self.column_rows.several:
                 of[:] = each.rank[self.columns.codes(column)]
         self.rank_of_text = np.concatenate([empty[:0], *(each.rank for each in ranked)])
         """Ranks of all texts, and of NULL, one dimension after another."""
@@ -124,7 +102,7 @@ class _Search:
         """Find the texts that have the words which dimensions seek, and count their rows."""
         sets = self.sets
         asked = np.flatnonzero(np.bincount(sets.column[sets.sought])).tolist()
-        rows = {column: self._rows(column) for column in asked}
+        rows = {column: self.column_rows.counts(column) for column in asked}
         self.words = sets.words.texts(self.columns, rows, len(sets.sought))
         self.rows_with_words = self.words.rows(sets.column, rows)
 
@@ -136,7 +114,7 @@ class _Search:
         else:
             rank[:-1] = 1
             count = 2
-        rows = self._rows(dimension.column)
+        rows = self.column_rows.counts(dimension.column)
         texts_below = np.cumsum(np.bincount(rank, minlength=count))
         rows_below = np.cumsum(np.bincount(rank, weights=rows, minlength=count)).astype(np.int64)
         first = np.zeros(1, dtype=np.int64)
@@ -146,27 +124,6 @@ class _Search:
             np.concatenate([first, texts_below]),
             np.concatenate([first, rows_below]),
         )
-
-    def _rows(self, column: int) -> Int64s:
-        """Count the rows that have each text of a column, and NULL."""
-        if column not in self._rows_of_text:
-            codes = self._codes(column)
-            self._rows_of_text[column] = np.bincount(codes, minlength=self.columns.size(column) + 1)
-        return self._rows_of_text[column]
-
-    def _codes(self, column: int) -> Int64s:
-        return self._several[column].values if column in self._several else self.columns.codes(column)
-
-    def _ordered(self, column: int) -> tuple[Int64s, Int64s]:
-        if column not in self._by_text:
-            codes = self._codes(column)
-            rows = self._rows(column)
-            begin = np.concatenate([[0], np.cumsum(rows)]).astype(np.int64)
-            order = order_of(codes, len(rows))
-            if column in self._several:
-                order = np.repeat(np.arange(self.columns.count), np.diff(self._several[column].begin))[order]
-            self._by_text[column] = order, begin
-        return self._by_text[column]
 
     # -- access ----------------------------------------------------------------------------------------------------
 
@@ -186,11 +143,11 @@ class _Search:
             return size
         of_words = np.flatnonzero(sets.sought[dimension])
         with_words = self.rows_with_words[dimension[of_words]]
-        without = np.where(self.is_several[sets.column[dimension[of_words]]], 0, with_words)
+        without = np.where(self.column_rows.is_several[sets.column[dimension[of_words]]], 0, with_words)
         size[of_words] = np.where(sets.low[of_words] > 0, with_words, self.columns.count - without)
         sizes = np.add.reduceat(size, sets.spans[:-1])
         sizes[sets.negated] = self.columns.count
-        by_rank = sets.told[sets.dimension] & ~self.is_several[sets.column[sets.dimension]]
+        by_rank = sets.told[sets.dimension] & ~self.column_rows.is_several[sets.column[sets.dimension]]
         self._of_all = by_rank & ~sets.negated & (sizes == self.columns.count)
         found: Int64s = np.where((sets.told | sets.sought)[sets.dimension], sizes, _NOT_COUNTED)
         return found
@@ -215,7 +172,7 @@ class _Search:
     def _cross(self, sizes: Int64s, chosen: Int64s, counts: Int64s) -> None:
         """Find the rows of alternatives by two entries, where this is sooner done."""
         sets = self.sets
-        single = sets.told & ~self.is_several[sets.column]
+        single = sets.told & ~self.column_rows.is_several[sets.column]
         self._crossings = crossings(
             sets, sizes, counts, self.low, self.high, single, self.columns.count, self._ranks_of_rows
         )
@@ -268,8 +225,8 @@ class _Search:
         first, behind = self.begin[base + self.low[span]], self.begin[base + self.high[span]]
         at, back = gather(self.texts[dimension] + first, behind - first)
         of, text = of[back], self.all_orders[at]
-        order, begin = self._ordered(column)
-        row, back = gather(begin[text], self._rows(column)[text])
+        order, begin = self.column_rows.ordered(column)
+        row, back = gather(begin[text], self.column_rows.counts(column)[text])
         return order[row], some[of[back]]
 
     def _rows_with_words(self, some: Int64s, entries: Int64s) -> tuple[Int64s, Int64s]:
@@ -280,8 +237,8 @@ class _Search:
         for column in np.flatnonzero(np.bincount(columns)).tolist():
             of = np.flatnonzero(columns == column)
             text, at = self.words.of(dimension[of])
-            order, begin = self._ordered(column)
-            row, back = gather(begin[text], self._rows(column)[text])
+            order, begin = self.column_rows.ordered(column)
+            row, back = gather(begin[text], self.column_rows.counts(column)[text])
             parts.append((order[row], some[of[at[back]]]))
         rows, alternatives = zip(*parts, strict=True)
         return np.concatenate(rows), np.concatenate(alternatives)
@@ -290,10 +247,10 @@ class _Search:
         """Return the rows that satisfy an entry whose rows are not told by order."""
         number = int(self.sets.dimension[entry])
         column = self.sets.dimensions[number].column
-        rows = self._rows(column)
+        rows = self.column_rows.counts(column)
         present = np.flatnonzero(rows)
         held = self._inside(self._evaluated(number, present), np.full(len(present), entry))
-        order, begin = self._ordered(column)
+        order, begin = self.column_rows.ordered(column)
         texts = present[held]
         return order[gather(begin[texts], rows[texts])[0]]
 
@@ -339,14 +296,14 @@ class _Search:
         told = sets.told[dimension]
         rank[told] = self.rank_of_row[self.told[dimension[told]] * self.columns.count + rows[told]]
         self._rank_by_words(rank, rows, dimension)
-        untold = np.flatnonzero(~(told | sets.sought[dimension]) & ~self.is_several[sets.column[dimension]])
+        untold = np.flatnonzero(~(told | sets.sought[dimension]) & ~self.column_rows.is_several[sets.column[dimension]])
         for number in np.flatnonzero(np.bincount(dimension[untold])).tolist():
             of = untold[dimension[untold] == number]
             text = self.columns.codes(sets.dimensions[number].column)[rows[of]]
             known, which = distinct(text)
             rank[of] = self._evaluated(number, known)[which]
         held = self._inside(rank, entries)
-        if self._several:
+        if self.column_rows.several:
             self._hold_several(held, rows, entries)
         return held ^ sets.negated[entries]
 
@@ -354,10 +311,10 @@ class _Search:
         """Tell which rows have a value in the spans of entries on columns of several values, words apart."""
         sets = self.sets
         dimension = sets.dimension[entries]
-        asked = np.flatnonzero(self.is_several[sets.column[dimension]] & ~sets.sought[dimension])
+        asked = np.flatnonzero(self.column_rows.is_several[sets.column[dimension]] & ~sets.sought[dimension])
         for column in np.flatnonzero(np.bincount(sets.column[dimension[asked]])).tolist():
             of = asked[sets.column[dimension[asked]] == column]
-            value, back = self._values(column, rows[of])
+            value, back = self.column_rows.values(column, rows[of])
             inner = dimension[of][back]
             rank = np.zeros(len(value), dtype=np.int64)
             told = sets.told[inner]
@@ -369,20 +326,14 @@ class _Search:
             inside = self._inside(rank, entries[of][back])
             held[of] = np.bincount(back[inside], minlength=len(of)) > 0
 
-    def _values(self, column: int, rows: Int64s) -> tuple[Int64s, Int64s]:
-        """Return all values of some rows in a column of several, and the place of each one's row."""
-        pairs = self._several[column]
-        at, back = gather(pairs.begin[rows], np.diff(pairs.begin)[rows])
-        return pairs.values[at], back
-
     def _rank_by_words(self, rank: Int64s, rows: Int64s, dimension: Int64s) -> None:
         """Set the ranks in dimensions that seek words: 1 for rows that have them."""
         of_words = np.flatnonzero(self.sets.sought[dimension])
         columns = self.sets.column[dimension[of_words]]
         for column in np.flatnonzero(np.bincount(columns)).tolist():
             of = of_words[columns == column]
-            if column in self._several:
-                value, back = self._values(column, rows[of])
+            if column in self.column_rows.several:
+                value, back = self.column_rows.values(column, rows[of])
                 has = self.words.holds(dimension[of][back], value)
                 rank[of] = np.bincount(back[has], minlength=len(of)) > 0
             else:
