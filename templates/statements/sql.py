@@ -146,51 +146,62 @@ class _Matched:
         """``mark`` ends the names of relations, so that they may stand in one statement with others."""
         self.template = template
         self.rt = rt
+        self.mark = mark
         self.query = query = _Conjunction(rt if isinstance(rt, FromClause) else None)
         # R_T first, then the first block, then along the value joins: every relation is entered with something bound,
         # which matters to engines that join in the written order.
         _bind_block(query, rt, template, 0, mark)
         for edge in _reachable_order(template):
-            left, right, kind = template.joins[edge - 1]
-            values = {side: R_DOC.alias(f"{side}{edge}{mark}") for side in ("l", "r")}
-            sides = [("l", left), ("r", right)]
-            # From the side whose document is known to the other one.
-            sides.sort(key=lambda side: template.blocks[side[1]] not in query.docids)
-            for number, (side, place) in enumerate(sides):
-                doc = values[side]
-                on = [doc.c.fn == rt.c[f"fn_{side}_{edge}"]]
-                if number == 1:
-                    on.append(_comparison(rt, edge, kind, values["l"], values["r"]))
-                query.join(doc, on, template.blocks[place], [(place, doc.c.node)])
+            self._join_values(edge)
         for block in range(1, template.block_count):
             _bind_block(query, rt, template, block, mark)
         self.docs = docs = [R_DOCTS.alias(f"d{block + 1}{mark}") for block in range(template.block_count)]
-        members = [R_MEMBER.alias(f"m{block + 1}{mark}") for block in range(template.block_count)]
         for block, doc in enumerate(docs):
             query.join(doc, [], block, [])
         self.conditions = [*query.conditions, *_document_conditions(template, rt, docs)]
-        for block, (doc, member) in enumerate(zip(docs, members, strict=True), start=1) if streams else ():
-            stream = rt.c[f"stream{block}"]
-            if _value(stream) is None:
-                self.conditions.append(doc.c.whole == true())
-                continue
-            of_stream = and_(member.c.docid == doc.c.docid, member.c.stream == stream)
-            query.left_join(member, of_stream)
-            self.conditions.append(or_(member.c.docid.is_not(None), and_(_is_null(stream), doc.c.whole == true())))
+        for block, doc in enumerate(docs, start=1) if streams else ():
+            self._ask_stream(block, doc)
         for block, doc in enumerate(docs, start=1) if guards else ():
-            held, guard = R_GUARD.alias(f"g{block}{mark}"), rt.c[f"guard{block}"]
-            if _value(guard) is None:
-                continue
-            satisfied = and_(held.c.docid == doc.c.docid, held.c.guard == guard)
-            query.left_join(held, satisfied)
-            self.conditions.append(or_(_is_null(guard), held.c.docid.is_not(None)))
+            if _value(rt.c[f"guard{block}"]) is not None:
+                self._ask_guard(block, doc)
         for block, doc in enumerate(docs, start=1) if rows and len(docs) > 1 else ():
             if _value(rt.c[f"n{block}"]) is not None:
-                self._count_rows(block, doc, mark)
+                self._count_rows(block, doc)
 
-    def _count_rows(self, block: int, doc: NamedFromClause, mark: str) -> None:
+    def _join_values(self, edge: int) -> None:
+        """Join the values of a value join, from the side whose document is known to the other one."""
+        template, rt = self.template, self.rt
+        left, right, kind = template.joins[edge - 1]
+        values = {side: R_DOC.alias(f"{side}{edge}{self.mark}") for side in ("l", "r")}
+        sides = [("l", left), ("r", right)]
+        sides.sort(key=lambda side: template.blocks[side[1]] not in self.query.docids)
+        for number, (side, place) in enumerate(sides):
+            doc = values[side]
+            on = [doc.c.fn == rt.c[f"fn_{side}_{edge}"]]
+            if number == 1:
+                on.append(_comparison(rt, edge, kind, values["l"], values["r"]))
+            self.query.join(doc, on, template.blocks[place], [(place, doc.c.node)])
+
+    def _ask_stream(self, block: int, doc: NamedFromClause) -> None:
+        """Ask that a block's event came by the stream that the block names, or else by the channel itself."""
+        member, stream = R_MEMBER.alias(f"m{block}{self.mark}"), self.rt.c[f"stream{block}"]
+        if _value(stream) is None:
+            self.conditions.append(doc.c.whole == true())
+            return
+        of_stream = and_(member.c.docid == doc.c.docid, member.c.stream == stream)
+        self.query.left_join(member, of_stream)
+        self.conditions.append(or_(member.c.docid.is_not(None), and_(_is_null(stream), doc.c.whole == true())))
+
+    def _ask_guard(self, block: int, doc: NamedFromClause) -> None:
+        """Ask that a block's event satisfies the block's guard."""
+        held, guard = R_GUARD.alias(f"g{block}{self.mark}"), self.rt.c[f"guard{block}"]
+        satisfied = and_(held.c.docid == doc.c.docid, held.c.guard == guard)
+        self.query.left_join(held, satisfied)
+        self.conditions.append(or_(_is_null(guard), held.c.docid.is_not(None)))
+
+    def _count_rows(self, block: int, doc: NamedFromClause) -> None:
         """Ask that the event so many behind a block's has not come when the last member has."""
-        own, other = R_ORDINAL.alias(f"o{block}{mark}"), R_ORDINAL.alias(f"p{block}{mark}")
+        own, other = R_ORDINAL.alias(f"o{block}{self.mark}"), R_ORDINAL.alias(f"p{block}{self.mark}")
         newest, last = self.rt.c[f"n{block}"], _Greatest(*(_place(each.c.docid) for each in self.docs))
         self.query.left_join(own, own.c.docid == doc.c.docid)
         behind = and_(
