@@ -153,7 +153,15 @@ class Subscribers:
         self._seen = connection.execute(newest).scalar() or 0
 
     def _read_changes(self, connection: Connection, before: int, first: int, last: int) -> set[int]:
-        """Read what has changed since the range that began at the place ``before``."""
+        """Read what has changed since the range that began at the place ``before``; return the groups that changed."""
+        changed = self._read_dropped(connection, before)
+        changed |= self._read_registered(connection, last)
+        passed, leaderless = self._pass_ends(first)
+        self._read_leaders(connection, leaderless, first, last)
+        return changed | passed
+
+    def _read_dropped(self, connection: Connection, before: int) -> set[int]:
+        """Read the queries that were dropped or suspended since; return their groups."""
         changed: set[int] = set()
         # A drop takes a new place.  A suspension has the place behind its batch, which is no older than that range.
         for end, asked, start in connection.execute(*_dropped(self._seen, self._read_until, before)):
@@ -161,6 +169,11 @@ class Subscribers:
                 self._groups[gid].live -= 1
                 self._drop(end, gid, start)
                 changed.add(gid)
+        return changed
+
+    def _read_registered(self, connection: Connection, last: int) -> set[int]:
+        """Read the queries that were registered since; return their groups."""
+        changed: set[int] = set()
         registered = self._registered(connection, last)
         for gid, start, end in ((gid, start, end) for asked, start, end in registered for gid in self._of(asked)):
             group = self._groups.setdefault(gid, _Subscribed(start, start))
@@ -170,6 +183,13 @@ class Subscribers:
             else:
                 group.live += 1
             changed.add(gid)
+        return changed
+
+    def _pass_ends(self, first: int) -> tuple[set[int], set[int]]:
+        """Forget the dropped queries that see nothing of the range; return their groups, and those that lost the query
+        that sees the least or the newest.
+        """
+        changed: set[int] = set()
         leaderless: set[int] = set()
         while self._ends and self._ends[0][0] <= first:
             _, gid, start = heapq.heappop(self._ends)
@@ -181,6 +201,10 @@ class Subscribers:
             if not group.live and not group.dropped:
                 del self._groups[gid]
                 leaderless.discard(gid)
+        return changed, leaderless
+
+    def _read_leaders(self, connection: Connection, leaderless: set[int], first: int, last: int) -> None:
+        """Read what the queries that are left of some groups see."""
         leaders: dict[int, tuple[int, int]] = {}
         asking = {asked for gid in leaderless for asked in (gid, *self._asking.get(gid, ()))}
         for some in in_parts(sorted(asking)):
@@ -195,7 +219,6 @@ class Subscribers:
                     leaders[gid] = min(known[0], span[0]), max(known[1], span[1])
         for gid, (least, newest) in leaders.items():
             self._groups[gid].first, self._groups[gid].newest = least, newest
-        return changed
 
     def _drop(self, end: int, gid: int, start: int) -> None:
         group = self._groups[gid]
