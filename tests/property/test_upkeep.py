@@ -31,7 +31,8 @@ def as_event(number: int, doc: Doc) -> Event:
 
 
 def matches(folder: Path, texts: list[str], docs: list[Doc], cuts: list[int], lateness: str, retention: str | None,
-            every: int, patch: pytest.MonkeyPatch) -> tuple[list[Match], dict[str, int], Engine]:  # fmt: skip
+            batch_docs: int, every: int, patch: pytest.MonkeyPatch
+) -> tuple[list[Match], dict[str, int], Engine]:  # fmt: skip
     patch.setattr(xscl.upkeep.upkeep, "EVERY", every)
     engine = Engine(init_home(folder))
     for channel in CHANNELS_OF:
@@ -42,7 +43,7 @@ def matches(folder: Path, texts: list[str], docs: list[Doc], cuts: list[int], la
     ends = sorted({0, len(docs), *(cut % (len(docs) + 1) for cut in cuts)})
     for first, last in pairwise(ends):
         engine.ingest([as_event(number, docs[number]) for number in range(first, last)])
-        engine.run_once()
+        engine.run_once(batch_docs=batch_docs)
     with engine.home.catalog.read() as connection:
         kept = keep_times(connection)
     return list(engine.matches()), kept, engine
@@ -56,6 +57,8 @@ def matches(folder: Path, texts: list[str], docs: list[Doc], cuts: list[int], la
     cuts=st.lists(st.integers(0, 20), max_size=8),
     lateness=st.sampled_from(["0 s", "1 s", "5 s", "none"]),
     retention=st.sampled_from(["0 s", "1 s", "3 s", "20 s"]),
+    # Batches may end within a file of events.
+    batch_docs=st.sampled_from([1, 2, 5, 1_000]),
 )
 def test_what_is_listed(
     texts: list[str],
@@ -63,6 +66,7 @@ def test_what_is_listed(
     cuts: list[int],
     lateness: str,
     retention: str,
+    batch_docs: int,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("homes")
@@ -73,12 +77,12 @@ def test_what_is_listed(
             patch.setattr(module, "SMALL", 2)
         patch.setattr(xscl.upkeep.upkeep, "_TRIMS", 1)
         try:
-            found, kept, engine = matches(folder / "a", texts, docs, cuts, lateness, retention, 1, patch)
+            found, kept, engine = matches(folder / "a", texts, docs, cuts, lateness, retention, batch_docs, 1, patch)
         except XsclError as error:
             # Not every text that can be joined may be registered.
             assert error.condition.startswith("XSCL_UN"), error
             return
-        everything, _, other = matches(folder / "b", texts, docs, [], lateness, None, 1 << 40, patch)
+        everything, _, other = matches(folder / "b", texts, docs, [], lateness, None, 1_000, 1 << 40, patch)
     expected = [match for match in everything if all(e.ts >= kept.get(e.channel, e.ts) for e in match.events)]
     assert [match.id for match in found] == [match.id for match in expected]
     assert [match.document for match in found] == [match.document for match in expected]

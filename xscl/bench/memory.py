@@ -56,8 +56,7 @@ def _prepare(lab: Lab[_Sizes]) -> Iterator[Case[list[list[Document]]]]:
                 run(engine)
             # A loaded home has upkeep to do, which is none of a process that starts.
             home = engine.home
-            with Upkeep(home, Planner(home.catalog, home.folder("programs"))).working(_UPKEEP_CPU_S):
-                pass
+            Upkeep(home, Planner(home.catalog, home.folder("programs"))).work(_UPKEEP_CPU_S)
         parts = [list(feed.take(sizes.batch)) for _ in range(sizes.batches)]
         yield Case(f"a process over {state:,} items", parts, {**counts, "state": state}, base)
 

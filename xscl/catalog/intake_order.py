@@ -124,9 +124,9 @@ def add_flush(connection: Connection, place: int) -> None:
     connection.execute(FLUSHES.insert().values(place=place))
 
 
-def trim_flushes(connection: Connection, processed: int, oldest: int | None) -> None:
-    """Remove processed ends of batches that lie before the oldest event kept; ``oldest`` None: before any."""
-    connection.execute(FLUSHES.delete().where(FLUSHES.c.place <= processed, FLUSHES.c.place < (oldest or NEVER)))
+def trim_flushes(connection: Connection, processed: int, oldest: int) -> None:
+    """Remove processed ends of batches that lie before a place, before which no event is kept."""
+    connection.execute(FLUSHES.delete().where(FLUSHES.c.place <= processed, FLUSHES.c.place < oldest))
 
 
 # -- heartbeats ------------------------------------------------------------------------------------------------
@@ -147,10 +147,9 @@ def _heartbeats(first: int, last: int) -> sa.Select[Any]:
     return sa.select(HEARTBEATS).where(HEARTBEATS.c.place.between(first, last)).order_by(HEARTBEATS.c.place)
 
 
-def trim_heartbeats(connection: Connection, processed: int, oldest: int | None) -> None:
-    """Remove processed heartbeats that lie before the oldest event kept; ``oldest`` None: before any."""
-    gone = HEARTBEATS.c.place <= processed, HEARTBEATS.c.place < (oldest or NEVER)
-    connection.execute(HEARTBEATS.delete().where(*gone))
+def trim_heartbeats(connection: Connection, processed: int, oldest: int) -> None:
+    """Remove processed heartbeats that lie before a place, before which no event is kept."""
+    connection.execute(HEARTBEATS.delete().where(HEARTBEATS.c.place <= processed, HEARTBEATS.c.place < oldest))
 
 
 def trim_superseded(connection: Connection) -> None:

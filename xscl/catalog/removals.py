@@ -113,13 +113,11 @@ def read_removals(connection: Connection) -> list[Removed]:
     return [Removed(row.docid, row.place, row.channel, row.id, row.stated) for row in rows]
 
 
-def trim_removals(connection: Connection, processed: int, oldest: int | None) -> None:
-    """Forget processed removals of events that come before the oldest event kept; ``oldest`` None: all of them."""
-    before: tuple[sa.ColumnElement[bool], ...] = ()
-    if oldest is not None:
-        published = REMOVALS.c.docid.between(PUBLISHED, published_docid(oldest, 0) - 1)
-        before = ((REMOVALS.c.docid < min(oldest, PUBLISHED)) | published,)
-    connection.execute(REMOVALS.delete().where(REMOVALS.c.place <= processed, *before))
+def trim_removals(connection: Connection, processed: int, oldest: int) -> None:
+    """Forget processed removals of events that come before a place, before which no event is kept."""
+    published = REMOVALS.c.docid.between(PUBLISHED, published_docid(oldest, 0) - 1)
+    before = (REMOVALS.c.docid < oldest) | published
+    connection.execute(REMOVALS.delete().where(REMOVALS.c.place <= processed, before))
 
 
 def forget_published_removals(connection: Connection) -> None:

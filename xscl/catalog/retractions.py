@@ -77,10 +77,9 @@ def read_retractions(connection: Connection, groups: Sequence[int] | None, first
             yield Retracted(row.batch, row.gid, docids, nodes, *told)
 
 
-def trim_retractions(connection: Connection, oldest: int | None) -> None:
-    """Forget matches with a member from before a place, which no listing has; None: all of them."""
-    gone = () if oldest is None else (RETRACTIONS.c.first < oldest,)
-    connection.execute(RETRACTIONS.delete().where(*gone))
+def trim_retractions(connection: Connection, oldest: int) -> None:
+    """Forget matches with a member from before a place, which no listing has."""
+    connection.execute(RETRACTIONS.delete().where(RETRACTIONS.c.first < oldest))
 
 
 def forget_retractions(connection: Connection) -> None:

@@ -16,7 +16,7 @@ from xscl.cli.wire import LOOPBACK, CallFailed, NetworkWire, Request, Response, 
 
 __all__ = ["Client", "error_of", "quoted"]
 
-_USUAL, _SOON = (10.0, 120.0), (1.0, 3.0)
+_USUAL, _SOON = (10.0, 120.0), (1.0, 10.0)
 """Seconds until somebody takes a connection, and while nothing comes; and the same with a service that nobody named."""
 _NO_BATCH = 2**62
 _BUSY = (429, 503)

@@ -47,16 +47,21 @@ class Running(OpenedHome):
         if batch_docs < 1:
             raise EngineError("XSCL_BAD_OPTION", f"a batch has at least one document, not {batch_docs}")
         reports, beats = [], True
-        with self._lock, self._run_lock.held(), named_file_faults(self.home.root):
+        with (
+            self._lock,
+            self._run_lock.held(),
+            named_file_faults(self.home.root),
+            self._upkeep.beside() as looked_after,
+        ):
             self._tidy_once()
             while not stop() and (span := next_batch(self.home, self._planner, batch_docs, beats=beats)) is not None:
                 # Heartbeats alone call for no others, however long they take: this call is to return.
                 beats = not span.only_beats
                 step("run.ranged")
                 told("events", span.first - 1, span.taken_in)
-                with self._upkeep.beside():
-                    reports.append(process_batch(self.home, self._driver, lambda: self.spark, span))
-                    then(reports[-1])
+                looked_after()
+                reports.append(process_batch(self.home, self._driver, lambda: self.spark, span))
+                then(reports[-1])
         return reports
 
     def _tidy_once(self) -> None:

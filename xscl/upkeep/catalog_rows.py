@@ -55,13 +55,13 @@ _KEPT = "dropped queries with matches"
 """Name of the counter in ``totals`` of dropped queries that the last sweep left."""
 
 
-def trim_catalog(connection: Connection, kept: Mapping[str, int], oldest: int | None) -> None:
+def trim_catalog(connection: Connection, kept: Mapping[str, int], oldest: int) -> None:
     """Remove rows of listings that nobody needs any longer.
 
     Args:
         connection: of the transaction.
         kept: from which time on events of a channel are kept.
-        oldest: the least place of an event that is kept, or a lesser one; None: there is none.
+        oldest: a place before which no event is kept.
     """
     processed = read_processed(connection)
     if kept:

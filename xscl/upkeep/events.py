@@ -89,8 +89,8 @@ class EventUpkeep:
         """Return the files of processed events, in the order of documents' numbers."""
         with self._home.catalog.read() as connection:
             processed = read_processed(connection)
-            done = (INTAKE_FILES.c.last <= processed) | (INTAKE_FILES.c.first >= PUBLISHED)
-            rows = connection.execute(sa.select(INTAKE_FILES).where(done).order_by(INTAKE_FILES.c.first)).all()
+            done = sa.select(INTAKE_FILES).where(_is_done(processed)).order_by(INTAKE_FILES.c.first)
+            rows = connection.execute(done).all()
         found = [EventFile(row.path, row.first, row.last, row.rows) for row in rows]
         there = {file.path for file in found}
         self._facts = {path: facts for path, facts in self._facts.items() if path in there}
@@ -112,12 +112,18 @@ class EventUpkeep:
         for inputs in self._merges(self.files()):
             yield self._replace(inputs, kept)
 
-    def oldest_kept(self, kept: Mapping[str, int]) -> int | None:
-        """Return the least place of a file with an event that is kept; None without one."""
-        firsts = [
-            place_of(file.first) for file in self.files() if not kept or self._lost_events(file, kept) < file.rows
-        ]
-        return min(firsts, default=None)
+    def oldest_kept(self, kept: Mapping[str, int]) -> int:
+        """Return a place before which no event is kept: that of a file with an event that is, or behind all processed.
+
+        Events of a file that batches have not finished are kept, also the ones that they have processed.
+        """
+        with self._home.catalog.read() as connection:
+            processed = read_processed(connection)
+            unfinished = sa.select(sa.func.min(INTAKE_FILES.c.first)).where(~_is_done(processed))
+            first: int | None = connection.scalar(unfinished)
+        # Batches go on meanwhile, but a file that they finish has been looked at by one of the two.
+        firsts = [file.first for file in self.files() if not kept or self._lost_events(file, kept) < file.rows]
+        return min([processed + 1, *map(place_of, firsts), *([] if first is None else [first])])
 
     # -- what files hold ---------------------------------------------------------------------------------------
 
@@ -216,6 +222,11 @@ class EventUpkeep:
                 for first, last in runs_of(part):
                     remove_ids_between(connection, first, last)
             step("upkeep.ids")
+
+
+def _is_done(processed: int) -> sa.ColumnElement[bool]:
+    """Return the condition on files whose events all are processed, the last place that is being given."""
+    return (INTAKE_FILES.c.last <= processed) | (INTAKE_FILES.c.first >= PUBLISHED)
 
 
 def _read(paths: Iterable[str], columns: Sequence[str]) -> pa.Table:

@@ -106,12 +106,12 @@ class ResultUpkeep:
         self._facts = {path: facts for path, facts in self._facts.items() if path in there}
         return found
 
-    def work(self, kept: Mapping[str, int], oldest: int | None) -> Iterator[int]:
+    def work(self, kept: Mapping[str, int], oldest: int) -> Iterator[int]:
         """Do one thing after another, until nothing is left to do; how many folders each has replaced.
 
         Args:
             kept: from which time on events of a channel are kept.
-            oldest: the least place of an event that is kept, or a lesser one; None: there is none.
+            oldest: a place before which no event is kept.
         """
         folders = self.folders()
         empty = [folder for folder in folders if not folder.matches or self._is_gone(folder, kept, oldest)]
@@ -132,11 +132,11 @@ class ResultUpkeep:
 
     # -- what folders hold -------------------------------------------------------------------------------------
 
-    def _is_gone(self, folder: ResultFolder, kept: Mapping[str, int], oldest: int | None) -> bool:
+    def _is_gone(self, folder: ResultFolder, kept: Mapping[str, int], oldest: int) -> bool:
         """Whether no match of a folder is left: each has a member that came with its batch."""
         if not kept:
             return False
-        return oldest is None or folder.last_place < oldest or self._lost_part(folder, kept) == 1
+        return folder.last_place < oldest or self._lost_part(folder, kept) == 1
 
     def _lost_part(self, folder: ResultFolder, kept: Mapping[str, int]) -> float:
         """Estimate which part of a folder's matches is gone: exact if all are, 0 where it is not known yet."""

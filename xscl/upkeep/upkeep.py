@@ -1,16 +1,18 @@
 """Upkeep of a home beside batches, so that its size levels off over years.
 
-The process that runs batches does a few things in a thread beside one of them; the rest waits for a later batch.  Only
-files that earlier commits have named are touched, and what replaces them is named by transactions of upkeep's own.
-Upkeep changes no answer.  A process may end anywhere: files that no row names mean nothing.
+The process that runs batches does a few things in a thread beside them; the rest waits for a later batch.  No batch
+waits for that thread, but a call that runs batches ends with it.  Only files that earlier commits have named are
+touched, and what replaces them is named by transactions of upkeep's own.  Upkeep changes no answer.  A process may end
+anywhere: files that no row names mean nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 from xscl.base.failpoints import step
@@ -37,6 +39,16 @@ class _Knows(Protocol):
         """Return the variables of live queries, and the number of the last query among them."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A look at files that goes on in a thread."""
+
+    kept: Mapping[str, int]
+    """Time from which on events are kept, by channel."""
+    oldest: Future[int]
+    """A place before which no event is kept."""
+
+
 class Upkeep:
     """Looks after a home.
 
@@ -50,46 +62,62 @@ class Upkeep:
         self._planner = planner
         self._events = EventUpkeep(home)
         self._results = ResultUpkeep(home)
-        self._batches = 0
+        self._batches = EVERY
+        """Batches since the last look began; at first as many as call for one."""
         self._looks = 0
 
     @contextmanager
-    def beside(self) -> Iterator[None]:
-        """Do some of what there is to do beside each ``EVERY``th batch; the first batch of a process is one of them."""
-        if self._batches % EVERY:
-            yield
-        else:
-            with self.working(_CPU_S):
-                yield
-        self._batches += 1
+    def beside(self) -> Iterator[Callable[[], None]]:
+        """Look after the home beside batches; call what this gives before each of them.
 
-    @contextmanager
-    def working(self, cpu_s: float) -> Iterator[None]:
-        """Do what there is to do with events, until that has taken some processor time, and with results likewise.
-
-        That goes on beside what the caller does; rows of the catalogue are looked at behind it.
+        A look begins beside the first batch of a process and beside each ``EVERY``th from then on, or later where the
+        one before goes on.
         """
+        look: _Look | None = None
+        with ThreadPoolExecutor(1, "xscl-upkeep") as pool:
+
+            def before_batch() -> None:
+                nonlocal look
+                if look is not None and look.oldest.done():
+                    self._end(look)
+                    look = None
+                if look is None and self._batches >= EVERY:
+                    look, self._batches = self._begun(pool, _CPU_S), 0
+                self._batches += 1
+
+            yield before_batch
+            if look is not None:
+                self._end(look)
+
+    def work(self, cpu_s: float) -> None:
+        """Do what there is to do with events, until that has taken some processor time, and with results likewise."""
+        with ThreadPoolExecutor(1, "xscl-upkeep") as pool:
+            self._end(self._begun(pool, cpu_s))
+
+    def _begun(self, pool: ThreadPoolExecutor, cpu_s: float) -> _Look:
+        """Begin to look at files, in a thread of the pool."""
         step("upkeep.begin")
         with self._home.catalog.read() as connection:
             kept = keep_times(connection)
         # What goes now went out of use before; nobody reads it.
         unlink_old(self._home, now_micros())
-        with ThreadPoolExecutor(1, "xscl-upkeep") as pool:
-            looked_at = pool.submit(self._look_at_files, kept, cpu_s)
-            yield
-        oldest = looked_at.result()
+        return _Look(kept, pool.submit(self._look_at_files, kept, cpu_s))
+
+    def _end(self, look: _Look) -> None:
+        """Wait until files were looked at, and look at rows of the catalogue behind that, in turn."""
+        oldest = look.oldest.result()
         if self._looks % _TRIMS == 0:
-            self._look_at_rows(kept, oldest)
+            self._look_at_rows(look.kept, oldest)
         self._looks += 1
 
-    def _look_at_files(self, kept: Mapping[str, int], cpu_s: float) -> int | None:
-        """Replace files of events and of results, and return the least place of an event that is kept."""
+    def _look_at_files(self, kept: Mapping[str, int], cpu_s: float) -> int:
+        """Replace files of events and of results, and return a place before which no event is kept."""
         _some(self._events.work(kept), cpu_s)
         oldest = self._events.oldest_kept(kept)
         _some(self._results.work(kept, oldest), cpu_s)
         return oldest
 
-    def _look_at_rows(self, kept: Mapping[str, int], oldest: int | None) -> None:
+    def _look_at_rows(self, kept: Mapping[str, int], oldest: int) -> None:
         with self._home.catalog.begin() as connection:
             trim_catalog(connection, kept, oldest)
         step("upkeep.trimmed")

@@ -67,7 +67,7 @@ def test_each_source_of_witnesses_finds_the_match_and_reads_little(
 ) -> None:
     """A batch reads the catalogue once at its beginning, channels once more, and commits."""
     prepare(engine)
-    monkeypatch.setattr(engine._upkeep, "beside", nullcontext)
+    monkeypatch.setattr(engine._upkeep, "beside", lambda: nullcontext(lambda: None))
     opened = 0
     connected = Catalog._connected
 

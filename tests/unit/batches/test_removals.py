@@ -133,7 +133,7 @@ def test_what_is_out_of_sight_is_not_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgotten: bool, as_rows: bool
 ) -> None:
     """Whether upkeep has come to an event that is beyond its retention makes no difference to a removal."""
-    monkeypatch.setattr(Upkeep, "beside", lambda _: nullcontext())
+    monkeypatch.setattr(Upkeep, "beside", lambda _: nullcontext(lambda: None))
     with xscl.connect(home=tmp_path / "home") as engine:
         engine.add_channel("A", kind="rows" if as_rows else "xml", lateness="0 s", retention="10 s")
         if as_rows:

@@ -22,6 +22,7 @@ from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.failpoints import hooked
 from xscl.base.types import Event
 from xscl.catalog.event_counts import channel_counts, event_count
+from xscl.catalog.intake_order import read_processed
 from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import (
     BATCHES,
@@ -40,6 +41,7 @@ from xscl.catalog.tables import (
 from xscl.engine import Engine
 from xscl.registry.channels import set_channel
 from xscl.store.home import Home, init_home
+from xscl.upkeep.events import EventUpkeep
 
 SECOND = 1_000_000
 PAIRS = "SELECT * FROM S//a->x FOLLOWED BY {x = y, 5 s} S//a->y"
@@ -125,6 +127,32 @@ def test_events_leave_when_nothing_may_join_them(engine: Engine) -> None:
     engine.register("SELECT * FROM S//a->x FOLLOWED BY {x = y, 30 s} S//a->y")
     run(engine, range(60, 85))
     assert engine.home.catalog.rows(CHANNELS)[0]["kept_from"] == (84 - 1 - 30) * SECOND
+
+
+def test_matches_stay_while_batches_are_within_a_file(engine: Engine) -> None:
+    engine.add_channel("S", lateness="1 s")
+    set_channel(engine.home.catalog, "S", retention="10 s")
+    engine.register(PAIRS)
+    engine.ingest([document(number, number) for number in range(60)])
+    assert len(engine.home.catalog.rows(INTAKE_FILES)) == 1
+    asked = iter(range(61))
+    engine.run_once(batch_docs=1, stop=lambda: next(asked) == 40)
+    assert engine.home.catalog.rows(CHANNELS)[0]["kept_from"] == 29 * SECOND
+    assert sorted(listed(engine)) == sorted((f"e{n - 3}", f"e{n}") for n in range(32, 40))
+
+
+def test_places_before_which_no_event_is_kept(engine: Engine) -> None:
+    engine.register(PAIRS)
+    engine.ingest([document(number, number) for number in range(4)])
+    engine.run_once()
+    upkeep, all_gone = EventUpkeep(engine.home), {"S": 100 * SECOND}
+    assert upkeep.oldest_kept({}) == upkeep.oldest_kept({"S": 1 * SECOND}) == 2
+    # A batch may find matches of later events while upkeep goes on with what it has found here.
+    assert upkeep.oldest_kept(all_gone) == 6
+    engine.ingest([document(number, number) for number in range(4, 8)])
+    assert upkeep.oldest_kept(all_gone) == 6
+    engine.run_once(batch_docs=3, stop=lambda: engine.home.catalog.ask(read_processed) > 5)
+    assert upkeep.oldest_kept(all_gone) == 6, "the file has an event that no batch has processed"
 
 
 def test_a_channel_without_a_lateness_keeps_what_may_be_joined(engine: Engine) -> None:
@@ -237,7 +265,7 @@ def test_what_is_kept_no_more_is_not_replayed(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, looked_after: bool
 ) -> None:
     if not looked_after:
-        monkeypatch.setattr(xscl.upkeep.upkeep.Upkeep, "beside", lambda _: nullcontext())
+        monkeypatch.setattr(xscl.upkeep.upkeep.Upkeep, "beside", lambda _: nullcontext(lambda: None))
     engine.add_channel("S", lateness="2 s", retention="10 s")
     engine.register(f"{PAIRS} PUBLISH P", name="pairs")
     engine.register("SELECT * FROM S//a PUBLISH Q", name="each")
