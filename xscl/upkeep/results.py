@@ -75,6 +75,20 @@ times in order, at equal distances.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """Rows of some folders that are left."""
+
+    meant: pa.Table
+    """Meanings of classes."""
+    docs: pa.Table
+    """Combinations of documents."""
+    spans: pa.Table
+    """Spans of pairs."""
+    facts: _Facts | None
+    """Facts of the combinations; None: nothing has gone, and nobody has looked at them."""
+
+
 class ResultUpkeep:
     """Looks after the results of a home; what it learns of folders it remembers."""
 
@@ -168,6 +182,22 @@ class ResultUpkeep:
     def _merge(self, inputs: Sequence[ResultFolder], kept: Mapping[str, int]) -> None:
         """Write what is left of some folders into one."""
         home = self._home
+        left = self._left(inputs, kept)
+        if not left.docs.num_rows and not left.spans.num_rows:
+            self._replace(inputs, None)
+            return
+        name = f"results/{inputs[0].first:08d}-{inputs[-1].last:08d}-{uuid.uuid4().hex[:8]}"
+        with removed_unless_named(home, BATCHES.c.result_path) as written:
+            written.append(name)
+            _write(home.root / name / "0", left)
+            seal_folder(home.root / name)
+            step("upkeep.results")
+            self._replace(inputs, name)
+            step("upkeep.folders")
+
+    def _left(self, inputs: Sequence[ResultFolder], kept: Mapping[str, int]) -> _Left:
+        """Return what is left of some folders."""
+        home = self._home
         files = home.results([folder.path for folder in inputs])
         told = [file for file in files if Path(file).name == SPANS_FILE]
         spans = joined([read_columns(file, SPAN_SCHEMA, SPAN_SCHEMA.names) for file in told], SPAN_SCHEMA)
@@ -189,28 +219,7 @@ class ResultUpkeep:
         if kept or not asked.all():
             told_of = spans.filter(pc.equal(spans.column("relation"), "span"))
             meant = meant.filter(pa.array(_has_class(meant, docs, told_of)))
-        if not docs.num_rows and not spans.num_rows:
-            self._replace(inputs, None)
-            return
-        name = f"results/{inputs[0].first:08d}-{inputs[-1].last:08d}-{uuid.uuid4().hex[:8]}"
-        folder = home.root / name / "0"
-        with removed_unless_named(home, BATCHES.c.result_path) as written:
-            written.append(name)
-            folder.mkdir(parents=True)
-            schema = RESULT_SCHEMA
-            if facts is not None:
-                schema = schema.with_metadata({_FACTS: json.dumps(facts, ensure_ascii=False).encode()})
-            with pq.ParquetWriter(folder / _MERGED, schema, compression="zstd", **PAGE_CHECKSUMS) as writer:
-                for part in (meant, docs):
-                    if part.num_rows:
-                        writer.write_table(part.replace_schema_metadata(schema.metadata), row_group_size=_ROW_GROUP)
-            if spans.num_rows:
-                options = {"compression": "zstd", **PAGE_CHECKSUMS}
-                pq.write_table(spans, folder / SPANS_FILE, row_group_size=_ROW_GROUP, **options)
-            seal_folder(home.root / name)
-            step("upkeep.results")
-            self._replace(inputs, name)
-            step("upkeep.folders")
+        return _Left(meant, docs, spans, facts)
 
     def _replace(self, inputs: Sequence[ResultFolder], path: str | None) -> None:
         """Have the batches of some folders name another one, or none."""
@@ -219,6 +228,21 @@ class ResultUpkeep:
                 if move_results(connection, folder.path, path) != folder.batches:
                     raise changed_elsewhere(folder.path)
             retire_files(connection, [folder.path for folder in inputs], now_micros())
+
+
+def _write(folder: Path, left: _Left) -> None:
+    """Write a folder that is not there yet."""
+    folder.mkdir(parents=True)
+    schema = RESULT_SCHEMA
+    if left.facts is not None:
+        schema = schema.with_metadata({_FACTS: json.dumps(left.facts, ensure_ascii=False).encode()})
+    with pq.ParquetWriter(folder / _MERGED, schema, compression="zstd", **PAGE_CHECKSUMS) as writer:
+        for part in (left.meant, left.docs):
+            if part.num_rows:
+                writer.write_table(part.replace_schema_metadata(schema.metadata), row_group_size=_ROW_GROUP)
+    if left.spans.num_rows:
+        options = {"compression": "zstd", **PAGE_CHECKSUMS}
+        pq.write_table(left.spans, folder / SPANS_FILE, row_group_size=_ROW_GROUP, **options)
 
 
 def _tier(rows: int) -> int | None:
