@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sqlalchemy.engine import Connection
+
 from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
 from xscl.base.sealed import seal_folder
@@ -106,12 +108,7 @@ def _commit(batch: Attempt, absences: Absences, windows: Windows, steps: Steps) 
     step("batch.before")
     with home.catalog.begin() as connection:
         step("batch.begin")
-        if read_processed(connection, lock=True) != span.first - 1:
-            raise EngineError(
-                "XSCL_HOME_IN_USE",
-                f"another process has processed places {span.first} to {span.last} meanwhile",
-                hint="one process works on a home at a time; nothing was done twice",
-            )
+        _require_next(connection, span)
         now = now_micros()
         for change in batch.changes:
             commit_state(connection, change, now)
@@ -143,6 +140,16 @@ def _commit(batch: Attempt, absences: Absences, windows: Windows, steps: Steps) 
     batch.driver.committed(batch.state)
     step("batch.done")
     return replace(report, commit_s=time.perf_counter() - batch.joined)
+
+
+def _require_next(connection: Connection, span: BatchRange) -> None:
+    """Refuse a range that does not follow what is committed, and keep other processes from committing another."""
+    if read_processed(connection, lock=True) != span.first - 1:
+        raise EngineError(
+            "XSCL_HOME_IN_USE",
+            f"another process has processed places {span.first} to {span.last} meanwhile",
+            hint="one process works on a home at a time; nothing was done twice",
+        )
 
 
 def _usage(batch: Attempt, answers: Counter[str]) -> Usage:
