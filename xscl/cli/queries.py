@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -38,6 +38,9 @@ from xscl.cli.options import (
 from xscl.cli.printing import Format, print_rows
 from xscl.cli.reading_options import WitnessReading
 
+if TYPE_CHECKING:
+    from xscl.cli.client import Client
+
 __all__ = ["query_app"]
 
 
@@ -49,6 +52,10 @@ class Lang(enum.Enum):
 
 
 _SCREEN = 100  # rows of a table for a person
+_STATE = ["state", "suspended_from", "reason", "level", "late_for"]
+_COLUMNS = ["query", "owner", "template", "group", "place", *_STATE, "text"]
+_SHORT = ["query", "owner", "template", "suspended_from", "text"]
+"""Columns of a person's table."""
 _LARGE = 200_000
 """Characters of a script that a service that nobody named does not get."""
 _LangOption = Annotated[
@@ -217,17 +224,8 @@ def query_list(
     from xscl.cli.next_steps import no_queries
     from xscl.registry.query_list import QueryFilter, count_queries, list_queries, state_facts
 
-    state = ["state", "suspended_from", "reason", "level", "late_for"]
-    columns = ["query", "owner", "template", "group", "place", *state, "text"]
-    short = ["query", "owner", "template", "suspended_from", "text"]
     if (client := at.client()) is not None:
-        from xscl.cli.remote import query_rows
-
-        found = query_rows(client, asdict(options))
-        if count:
-            show(str(sum(1 for _ in found)))
-        elif not print_rows(found, columns, printing.chosen(), short=short):
-            say("no query fits")
+        _list_served(client, options, count, printing)
         return
     opened = at.open()
     wanted = QueryFilter(**asdict(options))
@@ -248,13 +246,24 @@ def query_list(
             told = {"query": q.name, "owner": q.owner, "template": q.template, "group": q.gid, "place": q.docid_from}
             yield {**told, **state_facts(q), "text": one_line(q.said)}
 
-    shown = print_rows(rows(), columns, printed, short=short)
+    shown = print_rows(rows(), _COLUMNS, printed, short=_SHORT)
     if not shown:
         say(no_queries() if wanted in (QueryFilter(), QueryFilter(limit=_SCREEN)) else "no query fits")
     if options.limit is None and shown == wanted.limit:
         more = count_queries(opened.catalog, replace(wanted, after=last))
         if more:
             say(f"note: {more:,} more; go on with --after {last}, or take all with --format ndjson")
+
+
+def _list_served(client: Client, options: FilterOptions, count: bool, printing: Printing) -> None:
+    """List the queries of a service, or print how many there are."""
+    from xscl.cli.remote import query_rows
+
+    found = query_rows(client, asdict(options))
+    if count:
+        show(str(sum(1 for _ in found)))
+    elif not print_rows(found, _COLUMNS, printing.chosen(), short=_SHORT):
+        say("no query fits")
 
 
 @command(query_app, "show")

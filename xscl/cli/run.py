@@ -81,13 +81,8 @@ def run(
             try:
                 polled, reports = _round(engine, polling, batch_docs, lambda: end.wanted)
                 lost += report_losses(reports)
-                # Who runs without end asks again; a feed that fails now and then is no failure of the command.
-                if polled is not None and once:
-                    failed = len(polled.problems)
-                    done += polled.feeds - failed
                 if once:
-                    unread = ": no feed could be read" if failed and not done else ""
-                    done += _busy(reports, idle=f"nothing new{unread}")
+                    done, failed = _outcome(polled, reports)
                     break
                 if not reports and not told:
                     say("waiting for events; Ctrl-C ends")
@@ -114,12 +109,18 @@ def _seconds(every: str) -> float:
         raise typer.BadParameter(str(error), param_hint="--every") from None
 
 
-def _busy(reports: Iterable[BatchReport], *, idle: str) -> int:
-    """Count the batches that had something to do; say so if there are none."""
+def _outcome(polled: PollReport | None, reports: Iterable[BatchReport]) -> tuple[int, int]:
+    """Count what a command that runs once has done, feeds and batches, and the feeds that failed; say so if no batch
+    had something to do.
+
+    A command that runs without end asks again: a feed that fails now and then is no failure of that one.
+    """
+    failed = 0 if polled is None else len(polled.problems)
+    done = 0 if polled is None else polled.feeds - failed
     busy = sum(bool(report.events or report.filled or report.replayed or report.matches) for report in reports)
     if not busy:
-        say(idle)
-    return busy
+        say("nothing new: no feed could be read" if failed and not done else "nothing new")
+    return done + busy, failed
 
 
 def _round(
