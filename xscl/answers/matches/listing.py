@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -25,6 +25,7 @@ from xscl.base.values import digest_text
 from xscl.batches.match_documents import Shown, Wanted, match_outputs, shown_of
 from xscl.catalog.batches import newest_batch
 from xscl.catalog.channels import all_facts, read_channels, read_streams
+from xscl.catalog.records import ChannelInfo
 from xscl.store.event_files import event_document, events_of
 from xscl.store.home import Home
 
@@ -355,11 +356,7 @@ def built_matches(home: Home, found: Iterator[FoundMatch]) -> Iterator[Match]:
     replacements = Replacements(home)
     shown: dict[int, Shown] = {}
     for part in growing_parts(found):
-        docids = {docid for item in part for docid in item.match.docids}
-        events = events_of(home, docids, ["docid", "channel", "content", "cells"]).to_pylist()
-        documents = {
-            row["docid"]: event_document(row["content"], row["cells"], channels[row["channel"]]) for row in events
-        }
+        documents = _documents(home, part, channels)
         # What is gone since it was found is not listed.
         whole = [item for item in part if all(docid in documents for docid in item.match.docids)]
         there = [item for item in whole if item.retracted is None]
@@ -390,6 +387,13 @@ def built_matches(home: Home, found: Iterator[FoundMatch]) -> Iterator[Match]:
                     tuple(documents[docid] for docid in item.match.docids), results, one.shown.selection is not None
                 ),
             )
+
+
+def _documents(home: Home, found: Iterable[FoundMatch], channels: Mapping[str, ChannelInfo]) -> dict[int, str]:
+    """Return the documents of all events of some matches, by number."""
+    docids = {docid for item in found for docid in item.match.docids}
+    events = events_of(home, docids, ["docid", "channel", "content", "cells"]).to_pylist()
+    return {row["docid"]: event_document(row["content"], row["cells"], channels[row["channel"]]) for row in events}
 
 
 def _taken_back(item: FoundMatch) -> Match:
