@@ -6,7 +6,7 @@ time of all processes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
@@ -130,16 +130,22 @@ def _beside_others(lab: Lab[_Sizes], trade: Trade) -> Outcome:
         del spent["duckdb"]
     else:
         ways.append(duckdb.found())
-    figures: dict[str, float] = {
-        f"us_per_order{'' if name == 'absence' else f'_{name}'}": 1e6 * seconds / trade.orders
+    agrees = all(way == expected for way in ways) and pairs == trade.orders - len(expected)
+    figures = {**_figures_of_ways(spent, trade.orders), "unpaid": len(found)}
+    return Outcome(figures, digest=_digest(found), agrees=agrees)
+
+
+def _figures_of_ways(spent: Mapping[str, float], orders: int) -> dict[str, float]:
+    """Return what each way has spent, seconds, as figures of one order and of one way beside another."""
+    figures = {
+        f"us_per_order{'' if name == 'absence' else f'_{name}'}": 1e6 * seconds / orders
         for name, seconds in spent.items()
     }
     figures["ratio_to_join"] = spent["absence"] / spent["join"]
     for name in ("duckdb", "spark"):
         if name in spent:
             figures[f"speedup_over_{name}"] = spent[name] / spent["absence"]
-    agrees = all(way == expected for way in ways) and pairs == trade.orders - len(expected)
-    return Outcome({**figures, "unpaid": len(found)}, digest=_digest(found), agrees=agrees)
+    return figures
 
 
 def _engine(lab: Lab[_Sizes]) -> Engine:
