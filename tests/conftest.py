@@ -32,14 +32,6 @@ settings.register_profile(
 )
 settings.load_profile("xscl")
 
-_SESSION_CONF = {
-    # Tests have few rows: one task does a shuffle's work, and rows are sooner done than code for them is compiled.
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-"""Settings of the shared session, but for ``make test-all``, where it has those that users have."""
-
 # Tests leave nothing in the user's cache, and no process behind them.
 os.environ["XSCL_CLASS_ARCHIVE"] = "off"
 # A home is opened in a third of a second otherwise, and most tests open one.
@@ -101,13 +93,15 @@ def pytest_sessionfinish(exitstatus: int) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    from quick_java import use_kept_classes
+    from quick_java import FEW_ROWS, use_kept_classes
 
     from xscl.spark.session import start_session
     from xscl.spark.session_options import SessionOptions
 
     use_kept_classes()
-    session = start_session(SessionOptions(conf={} if THOROUGH else _SESSION_CONF))
+    # One task does a shuffle's work.  ``make test-all`` has the settings that users have.
+    quick = {**FEW_ROWS, "spark.sql.shuffle.partitions": "1"}
+    session = start_session(SessionOptions(conf={} if THOROUGH else quick))
     yield session
     session.stop()
 

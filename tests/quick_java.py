@@ -1,4 +1,4 @@
-"""Javas of tests start from the classes that earlier sessions on this machine have kept, where there are some."""
+"""Javas of tests start from the classes that earlier sessions on this machine have kept, and prepare for few rows."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ from xscl.base.errors import EngineError
 from xscl.spark.class_archive import SWITCH, find_archive, reading_options
 from xscl.spark.java import java_version
 
+FEW_ROWS = {
+    # Rows are sooner walked than code for them is compiled.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Pages of 32 megabytes, which Spark takes otherwise, soon fill the heap, and queries wait for the collector.
+    "spark.buffer.pageSize": "1m",
+}
+"""Settings of sessions that have few rows."""
 _OPTIONS = "SPARK_SUBMIT_OPTS"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -9,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from budget import THOROUGH
-from quick_java import use_kept_classes
+from quick_java import FEW_ROWS, use_kept_classes
 
 _KILLED = """
-import os, signal, subprocess, sys
+import json, os, signal, subprocess, sys
 from pyspark import SparkContext
 import xscl
 import xscl.batches.level
@@ -58,7 +59,7 @@ def run(engine, at, kill):
 
 # Walked in one job of two tasks, joined in another, and killed between the two.
 xscl.batches.level._SMALL, xscl.batches.level._PART, xscl.batches.level._JOB_SECONDS = 0, 1, 0
-with xscl.connect(home=sys.argv[1], settings=Settings("spark")) as engine:
+with xscl.connect(home=sys.argv[1], spark_conf=json.loads(sys.argv[3]), settings=Settings("spark")) as engine:
     engine.register("S/a/k->x JOIN {x = y, 1 h} S/b/k->y", name="Q")
     for number, kill in enumerate((kill_workers, kill_java), start=1):
         xml = f"<k>{number}</k>"
@@ -88,7 +89,8 @@ def test_batches_and_statements_after_workers_and_java_have_ended(tmp_path: Path
         "SPARK_DRIVER_MEMORY": "512m",
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
-    command = [sys.executable, "-c", _KILLED, str(tmp_path / "home"), "again" if THOROUGH else "once"]
+    often, conf = ("again", {}) if THOROUGH else ("once", FEW_ROWS)
+    command = [sys.executable, "-c", _KILLED, str(tmp_path / "home"), often, json.dumps(conf)]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert ended.returncode == 0, ended.stderr[-2_000:]
     told = ended.stdout.split()
