@@ -365,7 +365,7 @@ def test_two_entries_at_once(monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     def cell(most: int) -> str | None:
         return None if chance.random() < 0.1 else str(chance.randrange(most))
 
-    rows = [(cell(3), cell(120), cell(3)) for _ in range(150)]
+    rows = [(cell(3), cell(120), cell(3)) for _ in range(50)]
     check([asks(definition) for definition in {asked(): None for _ in range(60)}], SHAPE, rows)
 
 
