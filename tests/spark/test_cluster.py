@@ -23,7 +23,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from quick_java import kept_classes, use_kept_classes
+from quick_java import FEW_ROWS, kept_classes, use_kept_classes
 
 import xscl
 from xscl.base.local_copies import FOLDER
@@ -41,9 +41,7 @@ _CONF = {
     "spark.pyspark.python": "node-python",
     "spark.executor.memory": "512m",
     "spark.task.maxFailures": "1",
-    # Few rows are sooner walked than code for them is compiled.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    **FEW_ROWS,
 }
 _SESSION = """
 import sys
