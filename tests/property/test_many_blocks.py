@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from both_sides import Engine, channel_facts
-from budget import examples
+from budget import THOROUGH, examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from local_engine import UnitsEngine, compiled
@@ -102,6 +102,8 @@ def test_many_blocks_in_several_cuts(kind: str, tmp_path: Path) -> None:
             matches[len(ast.blocks(parse_query(text).source))] += len(answer)
         cuts = ([], [choose.count(0, 22), choose.count(0, 22)], [choose.count(0, 22) for _ in range(8)])
         for number, places in enumerate(cuts):
+            if not THOROUGH and number == seed % len(cuts):
+                continue  # other seeds have it
             driver = DRIVERS[(number + seed) % len(DRIVERS)]
             check(expected, cut(docs, places), tmp_path, (seed, places), seed, driver)
     assert refused > 0 and all(matches[blocks] >= 10 for blocks in (2, 3, 4)), (refused, matches)
