@@ -52,7 +52,7 @@ class Sight:
         """The rows of ``event_ids`` of such events."""
         if self.kept_from is None:
             return sa.true()
-        # Ids without a time are of events that were taken in before times were kept there.
+        # Ids without a time are of documents that batches published.
         has_time = EVENT_IDS.c.ts.is_(None) | (EVENT_IDS.c.ts >= self.kept_from)
         return has_time | (EVENT_IDS.c.docid > self.processed)
 
