@@ -51,7 +51,7 @@ class Running(OpenedHome):
             self._lock,
             self._run_lock.held(),
             named_file_faults(self.home.root),
-            self._upkeep.beside() as looked_after,
+            self._upkeep.beside() as look_after,
         ):
             self._tidy_once()
             while not stop() and (span := next_batch(self.home, self._planner, batch_docs, beats=beats)) is not None:
@@ -59,7 +59,7 @@ class Running(OpenedHome):
                 beats = not span.only_beats
                 step("run.ranged")
                 told("events", span.first - 1, span.taken_in)
-                looked_after()
+                look_after()
                 reports.append(process_batch(self.home, self._driver, lambda: self.spark, span))
                 then(reports[-1])
         return reports

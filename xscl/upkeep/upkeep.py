@@ -76,7 +76,7 @@ class Upkeep:
         look: _Look | None = None
         with ThreadPoolExecutor(1, "xscl-upkeep") as pool:
 
-            def before_batch() -> None:
+            def look_after() -> None:
                 nonlocal look
                 if look is not None and look.oldest.done():
                     self._end(look)
@@ -85,7 +85,7 @@ class Upkeep:
                     look, self._batches = self._begun(pool, _CPU_S), 0
                 self._batches += 1
 
-            yield before_batch
+            yield look_after
             if look is not None:
                 self._end(look)
 

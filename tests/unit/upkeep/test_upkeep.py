@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from xscl.answers.status import state_notes
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.failpoints import hooked
 from xscl.base.types import Event
+from xscl.batches.report import BatchReport
 from xscl.catalog.event_counts import channel_counts, event_count
 from xscl.catalog.intake_order import read_processed
 from xscl.catalog.queries import read_queries
@@ -153,6 +155,29 @@ def test_places_before_which_no_event_is_kept(engine: Engine) -> None:
     assert upkeep.oldest_kept(all_gone) == 6
     engine.run_once(batch_docs=3, stop=lambda: engine.home.catalog.ask(read_processed) > 5)
     assert upkeep.oldest_kept(all_gone) == 6, "the file has an event that no batch has processed"
+
+
+def test_no_batch_waits_for_upkeep(engine: Engine) -> None:
+    """Files are merged beside the first batch, which ends meanwhile, and so does the next one."""
+    run(engine, range(3))
+    engine.ingest([document(number, number) for number in range(3, 5)])
+    ended, waits = threading.Event(), []
+
+    def hook(name: str) -> None:
+        if name == "upkeep.events":
+            waits.append(ended.wait(60))
+
+    reports: list[BatchReport] = []
+
+    def then(report: BatchReport) -> None:
+        reports.append(report)
+        if len(reports) == 2:
+            ended.set()
+
+    with hooked(hook):
+        engine.run_once(batch_docs=1, then=then)
+    assert waits and all(waits), "a batch waited until upkeep gave up"
+    assert [row["id"] for row in events(engine.home)] == [f"e{number}" for number in range(5)]
 
 
 def test_a_channel_without_a_lateness_keeps_what_may_be_joined(engine: Engine) -> None:
