@@ -7,7 +7,8 @@ sees what was there before it counts from the range of its registration on, and 
 A query about absence subscribes to the groups that find what it asks, which are its parts.
 
 Queries' numbers and places grow together, so what was registered since is what has greater numbers, and what was
-dropped since has greater places.  Ranges go forward; after one that goes back everything is read again.
+dropped since has greater places.  Ranges go forward; after one that goes back everything is read again, as after a
+removal of dropped queries.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog.intake_order import next_place
+from xscl.catalog.intake_order import next_place, sweeps
 from xscl.catalog.parts import finders_of
 from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import GROUPS, IS_DROPPED, NEVER, QUERIES, in_parts
@@ -72,6 +73,8 @@ class Subscribers:
         """The greatest number of a query that was read."""
         self._read_until = 0
         """Drops before this place were read."""
+        self._swept = 0
+        """Value of ``home.swept`` when queries were read."""
         self._finders: dict[int, tuple[int, ...]] = {}
         """Groups that find what groups about absence ask."""
         self._asking: dict[int, list[int]] = {}
@@ -112,14 +115,15 @@ class Subscribers:
         """
         # What fails half way is read as a whole next time.
         known, self._range = self._range, None
-        read_until = next_place(connection)
+        read_until, swept = next_place(connection), sweeps(connection)
         self._read_finders(connection)
         changed = None
-        if known is None or first < known[0] or last < known[1]:
+        # Queries that were removed may be some whose drops were not read.
+        if known is None or first < known[0] or last < known[1] or swept != self._swept:
             self._read_all(connection, first, last)
         else:
             changed = self._read_changes(connection, known[0], first, last)
-        self._range, self._read_until = (first, last), read_until
+        self._range, self._read_until, self._swept = (first, last), read_until, swept
         return changed
 
     def _read_finders(self, connection: Connection) -> None:

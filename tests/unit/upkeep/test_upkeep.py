@@ -244,6 +244,19 @@ def test_dropped_queries_go_with_their_matches(engine: Engine, monkeypatch: pyte
     assert listed(engine) == [("e16",)] and home.catalog.rows(VARIABLES)
 
 
+def test_nothing_is_planned_for_a_query_that_was_removed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xscl.upkeep.catalog_rows, "FEWEST_DROPPED", 1)
+    for name in ("goes", "stays"):
+        engine.register(f"S//{name}->x JOIN {{x = y, 1 d}} S//b->y", name=name)
+    run(engine, range(2))
+    engine.drop("goes")
+    engine.run_once()  # no batch: nothing else has come
+    assert [row["qid"] for row in engine.home.catalog.rows(QUERIES)] == ["stays"]
+    engine.ingest([Event("S", "e2", 2, xml="<goes>1</goes>")])
+    (report,) = engine.run_once()
+    assert report.witnesses == 0
+
+
 def test_totals_stay_true(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(xscl.upkeep.catalog_rows, "MOST_REJECTED", 3)
     monkeypatch.setattr(xscl.upkeep.catalog_rows, "MOST_BATCHES", 4)
