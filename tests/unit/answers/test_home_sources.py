@@ -112,6 +112,19 @@ def test_each_event_and_each_match_comes_once(tmp_path: Path, seed: int) -> None
         assert [row[3] for row in matches.rows] == [match.document for match in listed]
 
 
+def test_times_of_a_match_are_those_of_listings(tmp_path: Path) -> None:
+    with connect(home=tmp_path / "home") as engine:
+        engine.register("S//a->x NOT FOLLOWED BY {10 s} T//b", name="absent")
+        engine.ingest([event(1), xscl.Event("T", "t", 60, xml="<i/>")])
+        engine.run_once()
+        (match,) = engine.matches()
+        assert match.ts == 11_000_000
+        stream = Stream(MatchSource({"path": str(tmp_path / "home")}), "ts", "ts_min", "ts_max")
+        assert stream.step() == 1
+        told = [tuple(time.timestamp() for time in row) for row in stream.rows]
+        assert told == [(match.ts / 1e6, 1, match.ts / 1e6)]
+
+
 def test_events_from_now_on(tmp_path: Path) -> None:
     with connect(home=tmp_path) as engine:
         engine.register(PAIRS, name="Q")

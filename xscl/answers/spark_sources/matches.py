@@ -196,13 +196,13 @@ def _parts(home: Home, begin: Cursor, end: Cursor) -> list[InputPartition]:
 
 
 def _row(match: Match) -> dict[str, object]:
-    times = [_EPOCH + timedelta(microseconds=event.ts) for event in match.events]
+    ts, *times = (_EPOCH + timedelta(microseconds=ts) for ts in (match.ts, *(event.ts for event in match.events)))
     return {
         "match": match.id,
         "query": match.query,
-        "ts": max(times),
+        "ts": ts,
         "ts_min": min(times),
-        "ts_max": max(times),
+        "ts_max": ts,
         "channels": [event.channel for event in match.events],
         "ids": [event.id for event in match.events],
         "times": times,
