@@ -14,8 +14,10 @@ from stored_by_hand import StoredRow, compact, store
 
 from xscl.answers.matches.cursors import Cursor, parse_cursor
 from xscl.answers.matches.listing import list_matches, match_json
+from xscl.answers.matches.reader import named_queries
 from xscl.base.errors import EngineError
 from xscl.base.types import Event, Match
+from xscl.catalog.records import QueryInfo
 from xscl.intake.intake import Intake
 from xscl.registry.registry import Registry
 from xscl.store.home import Home, init_home
@@ -139,6 +141,31 @@ def test_a_query_that_comes_later_begins_with_its_own(home: Home) -> None:
     store(home, pair(0, 2), ("two", (18, 19), (1, 1), (2, 1)))
     found = names(list(list_matches(home, after=listing.cursor)))
     assert found == ["two:s0-t2", "again:s0-t2", "two:s9-t9", "again:s9-t9", "late:s9-t9"]
+
+
+def test_a_cursor_passes_no_batch_with_a_query_that_came_while_it_was_made(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = Registry(home.catalog)
+
+    def others_work() -> None:
+        registry.drop("one")
+        registry.register("S//a->x", name="one")  # place 18
+        Intake(home).take([Event("S", "s9", 50, xml=A)])  # 19
+        store(home, ("one", (19,), (1,), (1,)))
+
+    def meanwhile(home: Home, query: str) -> list[QueryInfo]:
+        found = named_queries(home, query)
+        if not done:
+            done.append(True)
+            others_work()
+        return found
+
+    done: list[bool] = []
+    monkeypatch.setattr("xscl.answers.matches.reader.named_queries", meanwhile)
+    listing = list_matches(home, query="one", after="start")
+    assert names(list(listing)) == []
+    assert names(list(list_matches(home, query="one", after=listing.cursor))) == ["one:s9"]
 
 
 @pytest.mark.parametrize("text", ["", "c", "1", "x3", "c1.2", "c1.2.3", "c1.2.3.4.5", "c١", "c-1", "c1.a.1.1"])

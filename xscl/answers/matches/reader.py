@@ -124,9 +124,10 @@ class MatchReader:
     def __init__(self, home: Home, query: str | None, times: Times, first: int = 0) -> None:
         self._home = home
         self._times = times
+        self.committed = Committed.now(home, first)
+        # Behind the batches: a cursor passes no batch with a query that came in between.
         self.asked = None if query is None else named_queries(home, query)
         """Queries of that name; None: all queries."""
-        self.committed = Committed.now(home, first)
         self._subscribers: dict[int, list[QueryInfo]] = {}
         self._note(self.asked or ())
         self._groups = None if self.asked is None else frozenset(self._subscribers)
