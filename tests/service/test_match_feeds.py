@@ -13,6 +13,7 @@ from lxml import etree
 
 from xscl.answers.matches.feeds import atom_feed, json_feed
 from xscl.answers.matches.listing import list_matches
+from xscl.answers.matches.newest import newest_matches
 from xscl.answers.recent_activity import latest_matches
 from xscl.base.types import Event
 from xscl.engine import Engine
@@ -234,3 +235,37 @@ def test_an_entry_that_was_taken_back_is_gone_until_it_is_found_again(tmp_path: 
             keys.add(page.cursors)
         assert len(keys) == 2, "a line that takes a match back is not taken for the match sent again"
         assert latest_matches(engine.home, "q", 10, str) == []
+
+
+def test_entries_that_were_taken_back_make_room_for_earlier_ones(tmp_path: Path) -> None:
+    def events(channel: str, *times: int) -> list[Event]:
+        return [Event(channel, f"{channel}{ts}", ts, xml=f"<e><k>{ts % 1_000}</k></e>") for ts in times]
+
+    with Engine(init_home(tmp_path / "home")) as engine:
+        engine.register("A->x[./k->a] NOT FOLLOWED BY {a = b, 10} B->y[./k->b]", name="q")
+        pages = FeedPages(engine.home)
+        engine.ingest([*events("A", *range(MOST_ENTRIES + 20)), *events("B", 5_999)])
+        engine.run_once()
+        assert len(pages.entries("q", MOST_ENTRIES)[0]) == MOST_ENTRIES
+        engine.ingest(
+            [Event("B", f"late{ts}", ts + 1, xml=f"<e><k>{ts}</k></e>") for ts in range(50, MOST_ENTRIES + 20)]
+        )
+        engine.run_once()
+        found, changed = pages.entries("q", MOST_ENTRIES)
+        assert [entry.ts // 1_000_000 - 10 for entry in found] == list(range(49, -1, -1))
+        assert [entry.id for entry in found] == [e.id for e in FeedPages(engine.home).entries("q", MOST_ENTRIES)[0]]
+        assert changed is not None
+        # Far more were taken back than are remembered besides the last ones.
+        wanted = [match.id for match in engine.matches("q")][::-1]
+        assert [match.id for match in newest_matches(engine.home, "q", "start", 1).matches] == wanted[:1]
+
+
+def test_the_latest_matches_are_the_last_ones(tmp_path: Path) -> None:
+    with Engine(init_home(tmp_path / "home")) as engine:
+        engine.register("S->x", name="q")
+        for first, last in ((0, 300), (300, 303)):
+            engine.ingest(Event("S", f"e{n}", n, xml="<e/>") for n in range(first, last))
+            engine.run_once()
+        for query in ("q", None):
+            shown = latest_matches(engine.home, query, 5, lambda match: match.events[0].id)
+            assert shown == ["e302", "e301", "e300", "e299", "e298"]

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.answers.matches.cursors import Cursor
-from xscl.answers.matches.listing import Listing, list_matches
+from xscl.answers.matches.newest import matches_of_batches
 from xscl.base.types import Match
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.intake_order import read_last_places
@@ -17,8 +16,6 @@ from xscl.store.home import Home
 
 __all__ = ["activity", "latest_matches", "recent_batches", "recent_losses", "waits"]
 
-_READ = 100
-"""Matches that are read from one place."""
 _LONGEST = 4
 """Batches of a part of a span whose events are looked at: those that took longest."""
 _LOOKED = 1_024
@@ -108,7 +105,7 @@ def recent_losses(catalog: Catalog, limit: int) -> list[dict[str, object]]:
 
 
 def latest_matches(home: Home, query: str | None, limit: int, written: Callable[[Match], object]) -> list[object]:
-    """Return some matches of the latest batches that have any, the last ones first.
+    """Return the last matches of the latest batches that have any, the last one first.
 
     Args:
         home: the home.
@@ -119,18 +116,4 @@ def latest_matches(home: Home, query: str | None, limit: int, written: Callable[
     with home.catalog.read() as connection:
         having = sa.select(BATCHES.c.batch).where(BATCHES.c.matches > 0)
         batches = connection.scalars(having.order_by(BATCHES.c.batch.desc()).limit(_LOOKED)).all()
-    size = 1
-    found: list[Match] = []
-    while batches:
-        begin = batches[min(size, len(batches)) - 1]
-        listing = list_matches(home, Listing(query=query, after=str(Cursor(begin)), limit=_READ))
-        held: dict[str, Match] = {}
-        for match in listing:
-            held.pop(match.id, None)
-            if match.retracted is None:
-                held[match.id] = match
-        found = list(held.values())
-        if len(found) >= limit or size >= len(batches):
-            break
-        size *= 2
-    return [written(match) for match in reversed(found[-limit:])]
+    return [written(match) for match in reversed(matches_of_batches(home, query, batches, limit))]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from xscl.answers.matches.cursors import parse_cursor
 from xscl.answers.matches.feeds import FeedEntry, feed_entry
-from xscl.answers.matches.listing import newest_matches
+from xscl.answers.matches.newest import newest_matches
 from xscl.catalog.batches import commit_time, newest_batch
 from xscl.store.home import Home
 
@@ -62,11 +62,16 @@ class FeedPages:
         if kept.cursor != "start" and parse_cursor(kept.cursor).batch > ask(newest_batch):
             return
         newest = newest_matches(self._home, query, kept.cursor, MOST_ENTRIES)
-        kept.cursor = newest.cursor
         held = [entry for entry in kept.entries if entry.id not in newest.gone]
+        changed = [kept.changed]
         if len(held) < len(kept.entries):
-            kept.entries = deque(held, MOST_ENTRIES)
-            kept.changed = ask(commit_time, ask(newest_batch))
+            changed.append(ask(commit_time, parse_cursor(newest.cursor).batch - 1))
+            if len(kept.entries) == MOST_ENTRIES:
+                # Earlier matches, which were left out, take the places of those that went.
+                newest = newest_matches(self._home, query, "start", MOST_ENTRIES)
+                held = []
         if newest.matches:
-            kept.entries.extend(map(feed_entry, newest.matches))
-            kept.changed = ask(commit_time, parse_cursor(newest.matches[-1].cursor).batch)
+            changed.append(ask(commit_time, parse_cursor(newest.matches[-1].cursor).batch))
+        kept.cursor = newest.cursor
+        kept.entries = deque([*held, *map(feed_entry, newest.matches)], MOST_ENTRIES)
+        kept.changed = max((time for time in changed if time is not None), default=None)

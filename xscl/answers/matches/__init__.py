@@ -10,6 +10,7 @@
 * ``cursors``: Places in the order in which matches were committed, and their texts
 * ``feeds``: Matches of a query as feeds that others subscribe to: Atom (RFC 4287) and JSON Feed 1.1
 * ``listing``: Listings of matches, by time or in the order of commits, with values and documents
+* ``newest``: The last matches behind a cursor that hold, for feeds and for pages that show the newest first
 * ``nodes``: Nodes that a query joins in the documents of a match, for people who look at both
 * ``reader``: Reading matches: stored once for all groups that share them, told apart by subscriber here
 * ``times``: Bounds of the times of matches that a listing has

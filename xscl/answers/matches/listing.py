@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from xscl.answers.matches.current import current_of
 from xscl.answers.matches.cursors import START, Cursor, parse_cursor, refuse_ahead
@@ -23,7 +23,6 @@ from xscl.base.system_errors import named_file_faults
 from xscl.base.types import Match, MatchSource, Retraction, format_time, time_bound, with_fields
 from xscl.base.values import digest_text
 from xscl.batches.match_documents import Shown, Wanted, match_outputs, shown_of
-from xscl.catalog.batches import newest_batch
 from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.catalog.records import ChannelInfo
 from xscl.store.event_files import event_document, events_of
@@ -33,21 +32,15 @@ __all__ = [
     "ALL_MATCHES",
     "Listing",
     "MatchListing",
-    "NewestMatches",
     "built_matches",
     "find_match",
     "list_matches",
     "match_json",
     "named_matches",
-    "newest_matches",
     "with_other_documents",
 ]
 
 
-_BACK, _FURTHER = 100, 8
-"""Batches that are looked through for the last matches at first, and how many times more then."""
-_SPARE = 10
-"""Times as many of the last matches that are remembered, because later ones may be taken back."""
 _KEPT = 20_000
 """Matches, without documents, that a listing keeps from counting them."""
 _SHOWN = 10
@@ -245,48 +238,6 @@ def named_matches(home: Home, matches: Iterator[_Item]) -> Iterator[_Item]:
     """Give the same, with faults of files by their names."""
     with named_file_faults(home.root):
         yield from matches
-
-
-class NewestMatches(NamedTuple):
-    """The last matches of a query behind a cursor, as they were committed."""
-
-    matches: list[Match]
-    gone: frozenset[str]
-    """Ids of matches that were taken back behind it; some were found again since."""
-    cursor: str
-    """The cursor behind everything."""
-
-
-def newest_matches(home: Home, query: str, after: str, most: int) -> NewestMatches:
-    """Return the last matches of a query behind a cursor.
-
-    Raises:
-        CatalogError: there was never a query of that name.
-        EngineError: ``XSCL_BAD_CURSOR``.
-    """
-    begin, back = parse_cursor(after), _BACK
-    with named_file_faults(home.root):
-        last = home.catalog.ask(newest_batch)
-        refuse_ahead(begin, last)
-        while True:
-            # Nobody looks through all that a query ever answered for its last matches.
-            start = max(begin, Cursor(max(last + 1 - back, 0)), key=lambda cursor: cursor.batch)
-            reader = MatchReader(home, query, Times(), first=start.batch)
-            found: dict[str, FoundMatch] = {}
-            gone: set[str] = set()
-            for item in reader.by_commit(start):
-                found.pop(item.id, None)
-                if item.retracted is not None:
-                    gone.add(item.id)
-                else:
-                    found[item.id] = item
-                    if len(found) > _SPARE * most:
-                        del found[next(iter(found))]
-            if len(found) >= most or start.batch <= begin.batch:
-                last_ones = islice(found.values(), max(len(found) - most, 0), None)
-                matches = list(built_matches(home, last_ones))
-                return NewestMatches(matches, frozenset(gone), str(Cursor(reader.committed.last + 1)))
-            back *= _FURTHER
 
 
 def with_other_documents(matches: Iterable[Match]) -> Iterator[Match]:
