@@ -33,6 +33,7 @@ from xscl.templates.plans import LiveGroup
 from xscl.templates.set_apart import SetApart, classes_of, parted, parted_meanings
 
 __all__ = [
+    "FEW_COMBINATIONS",
     "MAX_MATCHES",
     "MAX_ROUT",
     "RESULT_SCHEMA",
@@ -43,6 +44,7 @@ __all__ = [
     "Refusal",
     "ResultColumns",
     "admitted",
+    "without_empty_columns",
 ]
 
 RESULT_SCHEMA = pa.schema(
@@ -76,8 +78,8 @@ Refusal = Literal["matches", "steps", "rout", "links"]
 of its rows of R_out or of a link."""
 _FEW_PAIRS = 1_000_000
 """Pairs that are brought together with others in one file."""
-_FEW_WAITING = 10_000
-"""Pairs for which no file of their own is made."""
+FEW_COMBINATIONS = 10_000
+"""Combinations of documents for which no file of their own is made."""
 _MOST_WAITING = 8_000_000
 """Pairs that wait in memory."""
 _WRITERS = 2
@@ -133,6 +135,11 @@ class ClassRow(NamedTuple):
     def size(self) -> int:
         """The number of rows that it stands for."""
         return 1 if self.others is None else prod(map(len, self.others))
+
+
+def without_empty_columns(rows: pa.Table) -> pa.Table:
+    """Leave out the columns in which no row has a value: a file lacks them, and costs less."""
+    return rows.select([name for name in rows.column_names if rows.column(name).null_count < rows.num_rows])
 
 
 def admitted(
@@ -311,10 +318,10 @@ class ResultColumns:
     def write(self) -> Path | None:
         """Write all there is as Parquet files of the folder and return it; None if there is nothing.
 
-        Files of pairs lack the columns that pairs do not have.  A few pairs stand with the rest: a file costs more.
+        Files lack the columns that no row of theirs has.  A few pairs stand with the rest: a file costs more.
         """
         assert self._folder is not None
-        if self._files or self._waiting > _FEW_WAITING:
+        if self._files or self._waiting > FEW_COMBINATIONS:
             self._write_pairs(self._folder)
         if self._spans:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -324,7 +331,8 @@ class ResultColumns:
             self._files += 1
         if rest := list(self.take()):
             self._folder.mkdir(parents=True, exist_ok=True)
-            pq.write_table(pa.Table.from_batches(rest), self._folder / "rest.parquet", **PAGE_CHECKSUMS)
+            rows = without_empty_columns(pa.Table.from_batches(rest))
+            pq.write_table(rows, self._folder / "rest.parquet", **PAGE_CHECKSUMS)
             self._files += 1
         return self._folder if self._files else None
 

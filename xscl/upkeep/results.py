@@ -37,7 +37,7 @@ from xscl.store.home import Home
 from xscl.store.inventory import changed_elsewhere, removed_unless_named
 from xscl.store.parquet import codes, int64s, joined, list_parts, read_columns, rows_where
 from xscl.templates.pair_spans import SPAN_SCHEMA, expanded_spans
-from xscl.templates.results import RESULT_SCHEMA, SPANS_FILE
+from xscl.templates.results import FEW_COMBINATIONS, RESULT_SCHEMA, SPANS_FILE, without_empty_columns
 
 __all__ = ["ResultFolder", "ResultUpkeep"]
 
@@ -50,7 +50,10 @@ _TIMES = 17
 _ROW_GROUP = 64_000
 _FACTS = b"xscl.members"
 _MEANING = ("match", "rout")
+_COMBINATION = pa.schema([RESULT_SCHEMA.field(name) for name in ("relation", "origin", "class", "d1", "d2", "docs")])
+"""Columns of combinations of documents."""
 _MERGED = "merged.parquet"
+_MEANINGS = "meanings.parquet"
 
 Mask = npt.NDArray[np.bool_]
 
@@ -82,7 +85,7 @@ class _Left:
     meant: pa.Table
     """Meanings of classes."""
     docs: pa.Table
-    """Combinations of documents."""
+    """Combinations of documents (``_COMBINATION``)."""
     spans: pa.Table
     """Spans of pairs."""
     facts: _Facts | None
@@ -165,9 +168,8 @@ class ResultUpkeep:
 
     def _facts_of(self, folder: ResultFolder) -> _Facts | None:
         if folder.path not in self._facts:
-            files = self._home.results([folder.path])
-            merged = len(files) == 1 and Path(files[0]).name == _MERGED
-            written = (pq.read_schema(files[0]).metadata or {}).get(_FACTS) if merged else None
+            merged = [file for file in self._home.results([folder.path]) if Path(file).name == _MERGED]
+            written = (pq.read_schema(merged[0]).metadata or {}).get(_FACTS) if merged else None
             self._facts[folder.path] = None if written is None else json.loads(written)
         return self._facts[folder.path]
 
@@ -201,15 +203,14 @@ class ResultUpkeep:
         files = home.results([folder.path for folder in inputs])
         told = [file for file in files if Path(file).name == SPANS_FILE]
         spans = joined([read_columns(file, SPAN_SCHEMA, SPAN_SCHEMA.names) for file in told], SPAN_SCHEMA)
-        written = [file for file in files if file not in told]
-        rows = joined([read_columns(file, RESULT_SCHEMA, RESULT_SCHEMA.names) for file in written], RESULT_SCHEMA)
-        meant, of_docs = rows_where(rows, _is_of(rows, *_MEANING)), _is_of(rows, "docs")
+        parts = [_parts(file) for file in files if file not in told]
+        meant = joined([rows for rows, _ in parts], RESULT_SCHEMA)
+        docs = joined([rows for _, rows in parts], _COMBINATION)
         with home.catalog.read() as connection:
             asked = _has_others(meant, groups_of_windows_alone(connection))
         if not asked.all():
             meant = rows_where(meant, asked)
-            of_docs, spans = of_docs & _has_class(rows, meant), _spans_of(spans, meant)
-        docs = rows_where(rows, of_docs)
+            docs, spans = rows_where(docs, _has_class(docs, meant)), _spans_of(spans, meant)
         facts: _Facts | None = None
         if kept:
             # Which pairs are left is told one by one.
@@ -231,18 +232,17 @@ class ResultUpkeep:
 
 
 def _write(folder: Path, left: _Left) -> None:
-    """Write a folder that is not there yet."""
+    """Write a folder that is not there yet: a few combinations stand with what they mean, as in those of batches."""
     folder.mkdir(parents=True)
-    schema = RESULT_SCHEMA
+    meant, docs = left.meant, left.docs
+    if docs.num_rows <= FEW_COMBINATIONS:
+        meant, docs = meant.slice(0, 0), pa.concat_tables([meant, docs], promote_options="default")
     if left.facts is not None:
-        schema = schema.with_metadata({_FACTS: json.dumps(left.facts, ensure_ascii=False).encode()})
-    with pq.ParquetWriter(folder / _MERGED, schema, compression="zstd", **PAGE_CHECKSUMS) as writer:
-        for part in (left.meant, left.docs):
-            if part.num_rows:
-                writer.write_table(part.replace_schema_metadata(schema.metadata), row_group_size=_ROW_GROUP)
-    if left.spans.num_rows:
-        options = {"compression": "zstd", **PAGE_CHECKSUMS}
-        pq.write_table(left.spans, folder / SPANS_FILE, row_group_size=_ROW_GROUP, **options)
+        docs = docs.replace_schema_metadata({_FACTS: json.dumps(left.facts, ensure_ascii=False).encode()})
+    for name, rows in ((_MEANINGS, meant), (_MERGED, docs), (SPANS_FILE, left.spans)):
+        if rows.num_rows:
+            options = {"compression": "zstd", "row_group_size": _ROW_GROUP, **PAGE_CHECKSUMS}
+            pq.write_table(without_empty_columns(rows), folder / name, **options)
 
 
 def _tier(rows: int) -> int | None:
@@ -317,7 +317,13 @@ def _with_pairs(docs: pa.Table, spans: pa.Table) -> pa.Table:
         return docs
     pairs = expanded_spans(spans)
     pairs = pairs.append_column("relation", pa.repeat("docs", pairs.num_rows))
-    return pa.concat_tables([docs, pairs], promote_options="default").select(RESULT_SCHEMA.names)
+    return pa.concat_tables([docs, pairs], promote_options="default").select(_COMBINATION.names)
+
+
+def _parts(file: str) -> tuple[pa.Table, pa.Table]:
+    """Read the meanings of classes and the combinations of documents that a file has."""
+    rows = read_columns(file, RESULT_SCHEMA, RESULT_SCHEMA.names)
+    return rows_where(rows, _is_of(rows, *_MEANING)), rows_where(rows.select(_COMBINATION.names), _is_of(rows, "docs"))
 
 
 def _is_of(rows: pa.Table, *relations: str) -> Mask:

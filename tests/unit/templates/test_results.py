@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 from local_engine import compiled
 
@@ -241,6 +242,16 @@ def test_many_pairs_are_written_before_the_rest(tmp_path: Path, monkeypatch: pyt
 
 def test_nothing_is_written_where_nothing_was_found(tmp_path: Path) -> None:
     assert ResultColumns(1, tmp_path / "new").write() is None and not (tmp_path / "new").exists()
+
+
+def test_files_lack_the_columns_that_no_row_has(tmp_path: Path) -> None:
+    columns = ResultColumns(1, tmp_path)
+    columns.add_class([ROUT])
+    columns.add_pairs(np.array([1]), np.array([2]), np.zeros(1, dtype=np.int32))
+    columns.write()
+    (file,) = tmp_path.iterdir()
+    rows = pq.read_table(file)
+    assert 0 < rows.num_columns < len(RESULT_SCHEMA) and all(each.null_count < 2 for each in rows.columns)
 
 
 @pytest.mark.parametrize("most", [1, 3, 1_000_000])

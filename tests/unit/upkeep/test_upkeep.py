@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 import xscl.store.retired_files
@@ -94,6 +95,25 @@ def test_small_files_become_few(engine: Engine) -> None:
     assert len(engine.home.catalog.rows(INTAKE_FILES)) < 12
     assert files(engine.home, "events") < 12 and files(engine.home, "results") < 15
     assert sorted(listed(engine)) == sorted((f"e{n - 3}", f"e{n}") for n in range(3, 60))
+
+
+@pytest.mark.parametrize("few", [0, 10_000])
+def test_merged_results_are_what_batches_wrote(engine: Engine, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    """Many combinations have a file of their own, without the columns that they do not have."""
+    monkeypatch.setattr(xscl.upkeep.results, "FEW_COMBINATIONS", few)
+    engine.register(PAIRS)
+    engine.register("(S//a->k JOIN {k = l, 9 s} S//a->l) JOIN {l = m, 9 s} S//a->m")
+    run(engine, range(24))
+    whole = [(match.query, match.id, match.document) for match in engine.matches()]
+    written = [pq.read_schema(file).names for file in engine.home.folder("results").glob("*-*-*/*/*.parquet")]
+    assert {"groups" in names for names in written} == ({True} if few else {True, False})
+    assert {"d1" in names and "docs" in names for names in written if "groups" not in names} <= {True}
+    with Engine(init_home(engine.home.root.parent / "other")) as other:
+        for query in engine.queries():
+            other.register(query.text, name=query.name)
+        other.ingest([document(number, number) for number in range(24)])
+        other.run_once()
+        assert sorted(whole) == sorted((match.query, match.id, match.document) for match in other.matches())
 
 
 def test_files_go_out_of_use_when_they_are_replaced(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
