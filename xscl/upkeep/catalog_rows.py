@@ -49,8 +49,8 @@ MOST_REJECTED = 100_000
 MOST_BATCHES = 10_000
 FEWEST_DROPPED = 1_000
 """Dropped queries below which it is not worth looking which of them have matches."""
-_MOST_LATER = 1_000
-"""Queries that are compiled to learn their variables."""
+_MOST_UNPLANNED = 1_000
+"""Texts that are compiled to learn their variables; of more, all variables stay."""
 _KEPT = "dropped queries with matches"
 """Name of the counter in ``totals`` of dropped queries that the last sweep left."""
 
@@ -134,11 +134,15 @@ def _oldest_matches(folders: Iterable[list[str]], begins: Mapping[int, int]) -> 
 
 
 def _remove_variables(connection: Connection, planned: Collection[int], newest: int) -> None:
-    """Remove variables that no query has: not ``planned``, and not of queries with greater numbers than ``newest``."""
-    later = sa.select(QUERIES.c.text, QUERIES.c.namespaces).where(QUERIES.c.query > newest).limit(_MOST_LATER + 1)
-    texts = connection.execute(later).all()
-    if len(texts) > _MOST_LATER:
-        return  # the planner has not looked at them yet
+    """Remove variables that no query has: not ``planned``, and not of queries that are in no plan.
+
+    These have greater numbers than ``newest``, are suspended, or were dropped and have matches.
+    """
+    unplanned = sa.or_(QUERIES.c.query > newest, QUERIES.c.docid_until != NEVER)
+    told = sa.select(QUERIES.c.text, QUERIES.c.namespaces).where(unplanned).distinct().limit(_MOST_UNPLANNED + 1)
+    texts = connection.execute(told).all()
+    if len(texts) > _MOST_UNPLANNED:
+        return
     facts, live = read_facts(connection), set(planned)
     for text, namespaces in texts:
         declared = read_stored(QUERIES.c.namespaces, namespaces)

@@ -45,6 +45,7 @@ from xscl.engine import Engine
 from xscl.registry.channels import set_channel
 from xscl.store.home import Home, init_home
 from xscl.upkeep.events import EventUpkeep
+from xscl.upkeep.health import examine_home
 
 SECOND = 1_000_000
 PAIRS = "SELECT * FROM S//a->x FOLLOWED BY {x = y, 5 s} S//a->y"
@@ -275,6 +276,26 @@ def test_nothing_is_planned_for_a_query_that_was_removed(engine: Engine, monkeyp
     engine.ingest([Event("S", "e2", 2, xml="<goes>1</goes>")])
     (report,) = engine.run_once()
     assert report.witnesses == 0
+
+
+def test_variables_of_queries_that_stay_are_kept(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dropped query with a match and a suspended one speak of their variables as before."""
+    monkeypatch.setattr(xscl.upkeep.catalog_rows, "FEWEST_DROPPED", 1)
+    engine.register("S//a->x[./@k]", name="answered")
+    engine.register("S//a->x[./c->k] JOIN {k = l, 9 s} S//a->y[./c->l]", name="greedy")
+    engine.register("S//z->x[./f]", name="never")
+    told = {str(row["definition"]) for row in engine.home.catalog.rows(VARIABLES)}
+    engine.set_quotas(pairs=9)
+    engine.ingest([Event("S", f"m{n}", n, xml="<a k='1'><c/></a>") for n in range(5)])
+    assert [each.query for report in engine.run_once() for each in report.suspended] == ["greedy"]
+    engine.drop("answered")
+    engine.drop("never")
+    engine.register("S//last", name="last")
+    run(engine, range(5, 7))
+    assert {row["qid"] for row in engine.home.catalog.rows(QUERIES)} == {"answered", "greedy", "last"}
+    stay = {str(row["definition"]) for row in engine.home.catalog.rows(VARIABLES)}
+    assert stay >= {"S//last"} | told - {"S//z[./f]"}
+    assert not list(examine_home(engine.home, deep=True).problems)
 
 
 def test_totals_stay_true(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
