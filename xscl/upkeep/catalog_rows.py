@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,7 @@ from xscl.catalog.tables import (
     VARIABLES,
 )
 from xscl.language.compile import compile_query
+from xscl.language.compiled import CompiledQuery
 from xscl.language.query_rows import variables_of
 from xscl.language.syntax.parser import parse_query
 from xscl.store.home import Home
@@ -133,6 +134,13 @@ def _oldest_matches(folders: Iterable[list[str]], begins: Mapping[int, int]) -> 
     return oldest
 
 
+def _all_variables(compiled: CompiledQuery) -> Iterator[int]:
+    """Yield the variables of a query, and of the parts that a query about absence has."""
+    yield from (int(str(row["key"])) for row in variables_of(compiled))
+    for part in compiled.parts:
+        yield from _all_variables(part.compiled)
+
+
 def _remove_variables(connection: Connection, planned: Collection[int], newest: int) -> None:
     """Remove variables that no query has: not ``planned``, and not of queries that are in no plan.
 
@@ -147,7 +155,7 @@ def _remove_variables(connection: Connection, planned: Collection[int], newest: 
     for text, namespaces in texts:
         declared = read_stored(QUERIES.c.namespaces, namespaces)
         compiled = compile_query(parse_query(text), text, namespaces=declared, channels=facts)
-        live.update(int(str(row["key"])) for row in variables_of(compiled))
+        live.update(_all_variables(compiled))
     known = np.array(connection.scalars(sa.select(VARIABLES.c.key)).all(), np.int64)
     gone = known[~np.isin(known, np.array(sorted(live), np.int64))]
     remove_variables(connection, gone.tolist())

@@ -282,17 +282,24 @@ def test_variables_of_queries_that_stay_are_kept(engine: Engine, monkeypatch: py
     """A dropped query with a match and a suspended one speak of their variables as before."""
     monkeypatch.setattr(xscl.upkeep.catalog_rows, "FEWEST_DROPPED", 1)
     engine.register("S//a->x[./@k]", name="answered")
+    engine.register("S//a[./f = '2'][./@k->k] JOIN {k = l, 3} S//a[./@k->l] WITHOUT {BETWEEN} S//b", name="parted")
     engine.register("S//a->x[./c->k] JOIN {k = l, 9 s} S//a->y[./c->l]", name="greedy")
     engine.register("S//z->x[./f]", name="never")
     told = {str(row["definition"]) for row in engine.home.catalog.rows(VARIABLES)}
     engine.set_quotas(pairs=9)
     engine.ingest([Event("S", f"m{n}", n, xml="<a k='1'><c/></a>") for n in range(5)])
+    two = [Event("S", f"f{n}", n, xml="<a k='2'><f>2</f></a>") for n in (9, 10)]
+    engine.ingest([*two, Event("S", "later", 20, xml="<d/>")])
     assert [each.query for report in engine.run_once() for each in report.suspended] == ["greedy"]
-    engine.drop("answered")
-    engine.drop("never")
+    for name in ("answered", "parted", "never"):
+        engine.drop(name)
+    run(engine, range(5, 6))  # a plan without them is made
+    for number in range(6):
+        engine.register(f"S//n{number}", name=f"n{number}")
+        engine.drop(f"n{number}")
     engine.register("S//last", name="last")
-    run(engine, range(5, 7))
-    assert {row["qid"] for row in engine.home.catalog.rows(QUERIES)} == {"answered", "greedy", "last"}
+    run(engine, range(6, 8))
+    assert {row["qid"] for row in engine.home.catalog.rows(QUERIES)} == {"answered", "parted", "greedy", "last"}
     stay = {str(row["definition"]) for row in engine.home.catalog.rows(VARIABLES)}
     assert stay >= {"S//last"} | told - {"S//z[./f]"}
     assert not list(examine_home(engine.home, deep=True).problems)
