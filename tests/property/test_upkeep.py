@@ -22,6 +22,7 @@ from xscl.catalog.tables import CHANNELS
 from xscl.engine import Engine
 from xscl.registry.channels import set_channel
 from xscl.store.home import init_home
+from xscl.upkeep.health import examine_home
 
 CHANNELS_OF = ("S", "T")
 
@@ -89,5 +90,6 @@ def test_what_is_listed(
     held = {row["name"]: row["held_from"] for row in engine.home.catalog.rows(CHANNELS)}
     for name, time in kept.items():
         assert time <= int(str(held[name]))
+    assert not list(examine_home(engine.home, deep=True).problems)
     engine.close()
     other.close()
