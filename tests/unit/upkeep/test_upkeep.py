@@ -36,6 +36,7 @@ from xscl.catalog.tables import (
     INTAKE_FILES,
     LATE,
     OLD_FILES,
+    PARTS,
     QUERIES,
     REJECTED,
     ROW_RANGES,
@@ -302,6 +303,21 @@ def test_variables_of_queries_that_stay_are_kept(engine: Engine, monkeypatch: py
     assert {row["qid"] for row in engine.home.catalog.rows(QUERIES)} == {"answered", "parted", "greedy", "last"}
     stay = {str(row["definition"]) for row in engine.home.catalog.rows(VARIABLES)}
     assert stay >= {"S//last"} | told - {"S//z[./f]"}
+    assert not list(examine_home(engine.home, deep=True).problems)
+
+
+def test_homes_whose_queries_about_absence_went_are_sound(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Results still have matches of a part, and nothing says any longer that it was one."""
+    monkeypatch.setattr(xscl.upkeep.catalog_rows, "FEWEST_DROPPED", 1)
+    engine.register("S//a[./@k->k] NOT FOLLOWED BY {k = l, 9} S//b[./@k->l]", name="parted")
+    engine.register("S//b", name="other")
+    engine.ingest([Event("S", "a", 1, xml="<a k='1'/>"), Event("S", "b", 2, xml="<b k='1'/>")])
+    engine.run_once()
+    engine.drop("parted")
+    engine.register("S//last", name="last")
+    run(engine, range(20, 23))
+    assert {row["qid"] for row in engine.home.catalog.rows(QUERIES)} == {"other", "last"}
+    assert not engine.home.catalog.rows(PARTS)
     assert not list(examine_home(engine.home, deep=True).problems)
 
 
