@@ -179,9 +179,11 @@ def test_places_before_which_no_event_is_kept(engine: Engine) -> None:
     assert upkeep.oldest_kept(all_gone) == 6, "the file has an event that no batch has processed"
 
 
-def test_no_batch_waits_for_upkeep(engine: Engine) -> None:
+def test_no_batch_waits_for_upkeep(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files are merged beside the first batch, which ends meanwhile, and so does the next one."""
-    run(engine, range(3))
+    with monkeypatch.context() as patch:
+        patch.setattr(xscl.upkeep.upkeep, "EVERY", 1 << 40)  # the files are there when the first look begins
+        run(engine, range(3))
     engine.ingest([document(number, number) for number in range(3, 5)])
     ended, waits = threading.Event(), []
 
