@@ -212,6 +212,9 @@ class Loading:
             for each in _with_parts(one):
                 asked.setdefault(each.prepared.compiled.group.key, each)
         numbers |= self._group_numbers(key for key in asked if key not in firsts)
+        # Groups may have stood without a query, and upkeep removes variables that no query has.
+        found = [one for key, one in (firsts | asked).items() if key in numbers and not self._remembers(key)]
+        self._put_variables(each.prepared.compiled for one in found for each in _with_parts(one))
         made = [one for key, one in asked.items() if key not in numbers]
         self.made += [
             (one.text, one.namespaces, one.prepared.compiled) for one in made if not one.prepared.compiled.parts
@@ -258,6 +261,10 @@ class Loading:
     def _group_numbers(self, keys: Iterable[str]) -> dict[str, int]:
         """Return the numbers of those groups that have one."""
         return self._numbers(GROUPS.c.key, GROUPS.c.gid, keys, self.known.groups, self.new.groups)
+
+    def _remembers(self, key: str) -> bool:
+        """Tell whether this process knows a group, and so that its variables are there."""
+        return key in self.known.groups or key in self.new.groups
 
     def _put_instances(self, compiled: Collection[CompiledQuery]) -> dict[str, int]:
         firsts: dict[str, CompiledQuery] = {}

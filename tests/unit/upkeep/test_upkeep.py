@@ -308,6 +308,28 @@ def test_variables_of_queries_that_stay_are_kept(engine: Engine, monkeypatch: py
     assert not list(examine_home(engine.home, deep=True).problems)
 
 
+def test_a_group_that_stood_without_a_query_has_its_variables_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers are not given out again, so the group with the greatest one stays."""
+    monkeypatch.setattr(xscl.upkeep.catalog_rows, "FEWEST_DROPPED", 1)
+    text = "S//z[./@k->k] NOT FOLLOWED BY {k = l, 9} S//z[./f][./@k->l]"
+    for name, each in (("one", "S//a"), ("gone", text), ("two", "S//a")):
+        engine.register(each, name=name)
+    run(engine, range(1))
+    engine.drop("gone")
+    run(engine, range(1, 2))  # a plan without it is made
+    engine.register("S//a", name="three")
+    engine.drop("three")
+    engine.register("S//a", name="four")
+    run(engine, range(2, 4))
+    assert {row["qid"] for row in engine.home.catalog.rows(QUERIES)} == {"one", "two", "three", "four"}
+    assert not any("S//z" in str(row["definition"]) for row in engine.home.catalog.rows(VARIABLES))
+    engine.register(text, name="again")
+    assert any("S//z" in str(row["definition"]) for row in engine.home.catalog.rows(VARIABLES))
+    assert not list(examine_home(engine.home, deep=True).problems)
+
+
 def test_homes_whose_queries_about_absence_went_are_sound(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Results still have matches of a part, and nothing says any longer that it was one."""
     monkeypatch.setattr(xscl.upkeep.catalog_rows, "FEWEST_DROPPED", 1)
