@@ -39,7 +39,7 @@ from xscl.store.results import NO_DOC, Combinations, Meanings, Results, StoredMa
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.origins import batch_of, batches_of
 
-__all__ = ["FoundMatch", "MatchReader", "Member", "members_of", "named_queries"]
+__all__ = ["FoundMatch", "MatchReader", "Member", "Part", "members_of", "named_queries"]
 
 _FIRST_PART, _PART = 50, 500
 """Combinations that are read together: few at first, so that the first match is soon there."""
@@ -48,7 +48,7 @@ _MEANINGS = 64 << 20
 _NEVER = 1 << 62
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """Consecutive batches whose results are in one place."""
 
     path: str
@@ -62,7 +62,7 @@ class Committed:
 
     last: int
     """The last batch."""
-    parts: tuple[_Part, ...]
+    parts: tuple[Part, ...]
     """Results of the batches with matches, in their order."""
     kept: Mapping[str, int]
     """Channels whose older events may be gone, and from which time on they are there."""
@@ -87,7 +87,7 @@ class Committed:
         parts = []
         for path, some in groupby(batches, key=lambda row: row.result_path):
             numbers = [row.batch for row in some]
-            parts.append(_Part(path, numbers[0], numbers[-1]))
+            parts.append(Part(path, numbers[0], numbers[-1]))
         kept = {row.name: row.kept_from for row in channels if row.kept_from is not None}
         forgets = removed or bool(kept) or any(row.retention is not None for row in channels)
         return cls(last, tuple(parts), kept, forgets, absences, retracts)
@@ -131,7 +131,7 @@ class MatchReader:
         self._subscribers: dict[int, list[QueryInfo]] = {}
         self._note(self.asked or ())
         self._groups = None if self.asked is None else frozenset(self._subscribers)
-        self._meanings: dict[_Part, Meanings] = {}
+        self._meanings: dict[Part, Meanings] = {}
         self._held = 0
         """Their bytes."""
         self._retracted: dict[tuple[tuple[int, ...], tuple[int, ...]], list[Retracted]] | None = None
@@ -232,25 +232,25 @@ class MatchReader:
             if row.place < item.query.docid_until and in_time and kept:
                 yield item._replace(retracted=why)
 
-    def of_documents(self, batch: int, path: str, wanted: Collection[tuple[int, ...]]) -> list[FoundMatch]:
-        """Find the matches of some combinations of documents in a batch's results at ``path``."""
-        part = _Part(path, batch, batch)
+    def of_documents(self, part: Part, wanted: Collection[tuple[int, ...]]) -> list[FoundMatch]:
+        """Find the matches of some combinations of documents in some batches that hold."""
         found, _ = self._in_time(part, sort=False)
         firsts = np.array(sorted({docids[0] for docids in wanted}), dtype=np.int64)
         rows = np.flatnonzero(np.isin(found.docs[:, 0], firsts)).tolist()
-        return self._found(found, [(part, row) for row in rows if found.docids(row) in wanted])
+        matches = self._found(found, [(part, row) for row in rows if found.docids(row) in wanted])
+        return [match for match in matches if self._retraction(match) is None]
 
     # -- combinations ------------------------------------------------------------------------------------------
 
-    def _results(self, part: _Part) -> Results:
+    def _results(self, part: Part) -> Results:
         """Return the results of some batches; an object reads each small file once."""
         return Results(self._home.results([part.path]), part.first, part.last)
 
-    def _combinations(self, part: _Part, results: Results) -> Combinations:
+    def _combinations(self, part: Part, results: Results) -> Combinations:
         """Read the combinations of some batches, of the groups that are asked for."""
         return results.combinations(None if self._groups is None else self._meanings_of(part, results))
 
-    def _meanings_of(self, part: _Part, results: Results | None = None) -> Meanings:
+    def _meanings_of(self, part: Part, results: Results | None = None) -> Meanings:
         """Read the meanings of classes for the groups that are asked for, and keep the last ones used."""
         meanings = self._meanings.pop(part, None)
         if meanings is None:
@@ -261,7 +261,7 @@ class MatchReader:
         self._meanings[part] = meanings
         return meanings
 
-    def _in_time(self, part: _Part, *, sort: bool) -> tuple[Combinations, Int64s]:
+    def _in_time(self, part: Part, *, sort: bool) -> tuple[Combinations, Int64s]:
         """Select combinations within the bounds whose members are all kept; with ``sort`` also the matches' times."""
         results = self._results(part)
         found = self._combinations(part, results)
@@ -296,7 +296,7 @@ class MatchReader:
 
     # -- matches -----------------------------------------------------------------------------------------------
 
-    def _found(self, combinations: Combinations, rows: Sequence[tuple[_Part, int]]) -> list[FoundMatch]:
+    def _found(self, combinations: Combinations, rows: Sequence[tuple[Part, int]]) -> list[FoundMatch]:
         """Build the matches of some combinations that a query sees."""
         stored: list[StoredMatch] = []
         for part, row in rows:

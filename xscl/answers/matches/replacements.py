@@ -16,10 +16,11 @@ from typing import NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.answers.matches.reader import FoundMatch, MatchReader
+from xscl.answers.matches.reader import FoundMatch, MatchReader, Part
 from xscl.answers.matches.times import Times
 from xscl.base.docids import place_of
 from xscl.catalog.events import of_base
+from xscl.catalog.parts import finders_of
 from xscl.catalog.tables import BATCHES, EVENT_IDS, LATE, in_parts
 from xscl.store.home import Home
 
@@ -42,6 +43,8 @@ class Replacements:
         self._batches: list[_Batch] = []
         self._replayed: dict[int, int] = {}
         """Late events that were taken again, and where."""
+        self._waiting: frozenset[int] = frozenset()
+        """Groups whose matches are decided later than in the batch of their last member."""
 
     def of(self, found: Sequence[FoundMatch]) -> dict[str, str]:
         """Give the ids of the replaced matches by the ids of those that replace them."""
@@ -53,14 +56,14 @@ class Replacements:
         with self._home.catalog.read() as connection:
             before = _versions_before(connection, {item.match.docids[newest[item.id]] for item in newer})
         combinations: dict[str, list[tuple[int, ...]]] = {}
-        wanted: dict[_Batch, set[tuple[int, ...]]] = {}
+        wanted: dict[Part, set[tuple[int, ...]]] = {}
         for item in newer:
             place, docids = newest[item.id], item.match.docids
             for docid in before.get(docids[place], ()):
                 combination = (*docids[:place], docid, *docids[place + 1 :])
                 combinations.setdefault(item.id, []).append(combination)
-                for batch in self._batches_of(item, combination):
-                    wanted.setdefault(batch, set()).add(combination)
+                for part in self._parts_of(item, combination):
+                    wanted.setdefault(part, set()).add(combination)
         there = self._matches(wanted)
         replaced = {}
         for item in newer:
@@ -85,22 +88,28 @@ class Replacements:
             self._batches = [_Batch(*row) for row in rows]
             replayed = sa.select(LATE.c.docid, LATE.c.replayed).where(LATE.c.replayed.is_not(None))
             self._replayed = {row.docid: row.replayed for row in connection.execute(replayed)}
+            self._waiting = frozenset(finders_of(connection, 0))
 
-    def _batches_of(self, item: FoundMatch, combination: Sequence[int]) -> set[_Batch]:
-        """Give the batches that may have found a combination: of its last member, or the one that filled the query."""
+    def _parts_of(self, item: FoundMatch, combination: Sequence[int]) -> set[Part]:
+        """Give the batches that may have found a combination: of its last member, or the one that filled the query;
+        for a query that waits, all from that of the last member on.
+        """
+        assert self._reader is not None
         last = max(self._replayed.get(docid, place_of(docid)) for docid in combination)
         at = bisect_right(self._batches, last, key=lambda batch: batch.first) - 1
+        if item.query.gid in self._waiting:
+            begin = self._batches[at].batch if at >= 0 else 0
+            return {part for part in self._reader.committed.parts if part.last >= begin}
         found = {self._batches[at]} if at >= 0 and self._batches[at].last >= last else set()
-        return found | {batch for batch in self._batches if batch.batch == item.query.filled}
+        found |= {batch for batch in self._batches if batch.batch == item.query.filled}
+        return {Part(batch.path, batch.batch, batch.batch) for batch in found}
 
-    def _matches(
-        self, wanted: dict[_Batch, set[tuple[int, ...]]]
-    ) -> dict[tuple[int, tuple[int, ...]], list[FoundMatch]]:
-        """Read the matches of some combinations, by query and combination."""
+    def _matches(self, wanted: dict[Part, set[tuple[int, ...]]]) -> dict[tuple[int, tuple[int, ...]], list[FoundMatch]]:
+        """Read the matches of some combinations that hold, by query and combination."""
         assert self._reader is not None
         found: dict[tuple[int, tuple[int, ...]], list[FoundMatch]] = {}
-        for batch, combinations in sorted(wanted.items()):
-            for match in self._reader.of_documents(batch.batch, batch.path, combinations):
+        for part, combinations in sorted(wanted.items()):
+            for match in self._reader.of_documents(part, combinations):
                 found.setdefault((match.query.query, match.match.docids), []).append(match)
         return found
 
