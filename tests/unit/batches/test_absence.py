@@ -10,10 +10,11 @@ import sqlalchemy as sa
 from absences import S, answers
 
 import xscl
+import xscl.upkeep.upkeep
 from xscl.base.failpoints import hooked
 from xscl.base.types import LAST_TIME
 from xscl.catalog.intake_order import read_heartbeats
-from xscl.catalog.tables import PARTS, STATE_FILES
+from xscl.catalog.tables import INTAKE_FILES, PARTS, STATE_FILES
 from xscl.engine import Engine
 from xscl.store.home import init_home
 from xscl.upkeep.archive_export import export_home
@@ -230,3 +231,27 @@ def test_a_late_member_that_is_replayed_gets_its_answer(engine: Engine, level: s
     engine.run_once()
     assert answers(engine, "two") == [(["A2", "C3"], 3 * S), (["A2", "C29"], 29 * S)]
     assert answers(engine, "one") == [(["A2"], 12 * S)] and answers(engine, "gone") == []
+
+
+def test_members_whose_events_have_gone_keep_their_items(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An absence is decided behind the retention of its members, which other versions of them do not forbid."""
+    monkeypatch.setattr(xscl.upkeep.upkeep, "EVERY", 1)
+    for channel in "AB":
+        engine.add_channel(channel, lateness="0 s", retention="1 s", clock="one")
+    found = "A->x[./k = '1'][./k->a] NEXT {a = b} B->y[./k->b] WITHOUT {a = c, 4} A->z[./k->c]"
+    engine.register(found, name="q")
+
+    def take(channel: str, id_: str, ts: float, value: str) -> int:
+        xml = f"<e><k>{value}</k><n>{ts}</n></e>"
+        engine.ingest([xscl.Event(channel, id_, ts, xml=xml, feed="f")])
+        return sum(report.matches for report in engine.run_once())
+
+    # The first version of the item is of no interest to the query, the others are members.
+    assert [take("A", "i", 1, "0"), take("A", "i", 2, "1"), take("A", "i", 3, "1"), take("B", "y", 6, "1")] == [0] * 4
+    assert [take("A", "j", ts, "0") for ts in (8, 9, 9.5, 9.9)] == [0] * 4
+    with engine.home.catalog.read() as connection:
+        assert (connection.scalar(sa.select(sa.func.min(INTAKE_FILES.c.first))) or 0) > 3
+    assert take("A", "j", 11, "0") == 2
+    # Another item forbids.
+    assert [take("A", "k", 30, "1"), take("A", "l", 31, "1"), take("B", "z", 34, "1")] == [0] * 3
+    assert [take("A", "j", ts, "0") for ts in (36, 37, 37.5, 37.9, 40)] == [0] * 5

@@ -23,6 +23,7 @@ import sqlalchemy as sa
 from xscl.batches.attempt import Attempt
 from xscl.batches.deciding.step_answers import Decided, Teller
 from xscl.batches.deciding.step_corrections import came_since, corrected, having_docs, moved_ahead, told_once
+from xscl.batches.deciding.step_items import Items, asks_for_items
 from xscl.batches.deciding.step_parts import PartMatches, PartMembers
 from xscl.batches.deciding.step_refusals import StepRefusals
 from xscl.batches.deciding.step_replay import Replay, before, moved_again
@@ -40,7 +41,6 @@ from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import replace_state_files
 from xscl.catalog.tables import NEVER
 from xscl.catalog.windows import Reader
-from xscl.store.event_files import events_of
 from xscl.store.state_files import StateFile
 from xscl.templates.absence import Settled
 from xscl.templates.columns import Int64s
@@ -100,6 +100,7 @@ class Steps:
     _retracted: list[Retraction] = field(default_factory=list)
     _replay: Replay | None = None
     """Late events that the batch takes again."""
+    _items: Items = field(init=False)
     _matches: PartMatches = field(init=False)
     _teller: Teller = field(init=False)
 
@@ -117,6 +118,7 @@ class Steps:
         if span.replayed and self._steps:
             self._replay = Replay(self.batch)
         self._kept, self._tables = read_steps(None if span.steps is None else self.batch.home.root / span.steps)
+        self._items = Items(self.batch, self._kept.items)
 
     def decide(self, level: int | None) -> None:
         """Answer over matches that levels up to one have found; None: all that are left."""
@@ -169,14 +171,9 @@ class Steps:
         if not (self.changed or gone or new.settled != old.settled):
             return
         self.changed = True
+        kept = (rows for of in new.rows.values() for each in of for rows in each.state.values())
+        new.items = self._items.kept(kept)
         self.after = write_steps(self.batch.home, self.batch.tag, self.batch.span.batch, new)
-
-    def _items(self, docs: Int64s) -> Int64s:
-        """Return the items that some documents are versions of."""
-        numbers, which = np.unique(docs, return_inverse=True)
-        events = events_of(self.batch.home, numbers, ["docid", "item"], self.batch.made).sort_by("docid")
-        found: Int64s = events.column("item").to_numpy()[which.reshape(-1)]
-        return found
 
     # -- times -------------------------------------------------------------------------------------------------
 
@@ -264,6 +261,8 @@ class Steps:
         together = step.together(members)
         sharing, layout = together.sharing(), together.layout
         new, start = self._found(step, look, together, sharing, settled), self._since(step)
+        if asks_for_items(together.root):
+            self._items.come(new)
         known = self._kept.members.get(step.name, ())
         state = state_of(layout, self._tables.get(step.name), known, members, sharing.sets)
         nothing = Rows.empty(layout)
@@ -271,7 +270,7 @@ class Steps:
         if start is not None:
             done = nothing  # all are decided again
             state, new = before(state, start), [rows.take(rows.start >= start) for rows in new]
-        tree = Tree(layout, together.root, look.settled, state, sharing, items=self._items)
+        tree = Tree(layout, together.root, look.settled, state, sharing, items=self._items.of)
         try:
             final = tree.move(new) if start is None else joined_rows([*moved_again(tree, new)])
             ahead, short = moved_ahead(tree, look.ahead) if look.ahead else (nothing, nothing)

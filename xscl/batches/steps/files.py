@@ -85,6 +85,8 @@ class KeptSteps:
     """Time up to which steps have looked at the matches of each part, by part and distance behind clocks."""
     waits: tuple[str, ...] = ()
     """Channels whose times decide."""
+    items: dict[int, int] = field(default_factory=dict)
+    """Item that a member of rows is a version of, by the member; no member that is its own item."""
 
 
 def read_steps(path: Path | None) -> tuple[KeptSteps, dict[str, pa.Table]]:
@@ -95,7 +97,7 @@ def read_steps(path: Path | None) -> tuple[KeptSteps, dict[str, pa.Table]]:
     facts = json.loads(pq.read_schema(path).metadata[_FACTS])
     members = {name: [(gid, since) for gid, since in of] for name, of in facts["members"].items()}
     settled = {_line(line): time for line, time in facts["settled"].items()}
-    kept = KeptSteps({}, members, settled, tuple(facts["waits"]))
+    kept = KeptSteps({}, members, settled, tuple(facts["waits"]), dict(facts.get("items", ())))
     names = table.column("step").combine_chunks().dictionary_encode()
     codes = names.indices.to_numpy()
     begins = np.flatnonzero(np.diff(codes, prepend=-1)).tolist()
@@ -182,6 +184,7 @@ def write_steps(home: Home, tag: str, batch: int, kept: KeptSteps) -> StateFile 
     facts = {
         "settled": {" ".join(str(each) for each in line if each is not None): t for line, t in kept.settled.items()},
         "waits": kept.waits,
+        "items": list(kept.items.items()),
         "members": {name: of for name, of in members.items() if of},
     }
     table = pa.concat_tables(tables).replace_schema_metadata({_FACTS: json.dumps(facts)})
