@@ -117,7 +117,8 @@ def _commit(batch: Attempt, absences: Absences, windows: Windows, steps: Steps) 
         commit_steps(connection, steps, now)
         step("batch.state")
         if batch.times.received is not None and batch.changes[-1].watermarks is not None:
-            move_held(connection, batch.times.received, batch.changes[-1].watermarks.shown, span.reaches)
+            shown = batch.changes[-1].watermarks.shown
+            move_held(connection, batch.times.received, shown, span.reaches, steps.oldest)
         rejected = [*named(connection, [each for work in batch.works for each in work.refused], span.waiting)]
         if batch.publisher is not None:
             batch.publisher.commit(connection, now)

@@ -5,8 +5,9 @@ channel's clock shows, ``received`` when the last event was received, so that on
 nothing.  H never falls.  Held events are what queries are answered from that start in the past.
 
 An event is **kept** longer where live queries may still join it: its time is at least the least of H and of the floors
-of the channel's join state (``templates.retention``).  Events that are no longer kept leave the disk, and matches with
-one of them are no longer listed.  Both bounds move with the commit of a batch.
+of the channel's join state (``templates.retention``), and of the oldest member of the matches that steps go on from.
+Events that are no longer kept leave the disk, and matches with one of them are no longer listed.  Both bounds move with
+the commit of a batch.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ Reaches = Mapping[tuple[str, str], int]
 """(channel, channel of a partner) and how much later a partner may be at most, for what live queries ask."""
 
 
-def move_held(connection: Connection, received: int, clocks: Mapping[str, int], reaches: Reaches) -> None:
+def move_held(
+    connection: Connection, received: int, clocks: Mapping[str, int], reaches: Reaches, oldest: Mapping[str, int]
+) -> None:
     """Move the bounds of all channels on, in the transaction of a batch that has noted its watermarks.
 
     Args:
@@ -37,6 +40,7 @@ def move_held(connection: Connection, received: int, clocks: Mapping[str, int], 
         received: time at which the last event of the batch was received.
         clocks: time that the clock of each channel shows after the batch.
         reaches: for live queries after the batch.
+        oldest: least time of the members of matches that steps go on from, by channel.
     """
     rows = connection.execute(*_retained()).all()
     marks = dict(connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.watermark)).all()) if rows else {}
@@ -45,7 +49,7 @@ def move_held(connection: Connection, received: int, clocks: Mapping[str, int], 
         if clock is None:
             continue
         held = _later(row.held_from, min(clock, received) - row.retention)
-        floor = _floor(row.name, reaches, marks)
+        floor = min(_floor(row.name, reaches, marks), oldest.get(row.name, UNBOUNDED))
         kept = row.kept_from if held is None else _later(row.kept_from, min(held, floor))
         if (held, kept) != (row.held_from, row.kept_from):
             move_bounds(connection, row.name, held, kept)

@@ -27,6 +27,7 @@ from xscl.batches.report import BatchReport
 from xscl.catalog.event_counts import channel_counts, event_count
 from xscl.catalog.intake_order import read_processed
 from xscl.catalog.queries import read_queries
+from xscl.catalog.retained_from import keep_times
 from xscl.catalog.tables import (
     BATCHES,
     CHANNELS,
@@ -213,6 +214,30 @@ def test_a_channel_without_a_lateness_keeps_what_may_be_joined(engine: Engine) -
     engine.drop("q1")
     run(engine, range(30, 32))
     assert len(events(engine.home)) < 25
+
+
+def test_members_of_open_steps_are_kept_longer_than_their_channel_holds(engine: Engine) -> None:
+    """A match of steps is published whole, however old its first member is, and then its members go."""
+    engine.add_channel("A", lateness="0 s", retention="1 s")
+    engine.register("A->x[./k = '1'][./k->a] NEXT {a = b} A->y[./k->b] PUBLISH P", name="q")
+    engine.register("P->p", name="reader")
+
+    def take(ts: int, value: int) -> None:
+        engine.ingest([Event("A", f"e{ts}", ts, xml=f"<e><k>{value}</k></e>")])
+        engine.run_once()
+
+    def kept_from() -> int | None:
+        with engine.home.catalog.read() as connection:
+            return keep_times(connection).get("A")
+
+    for ts, value in ((1, 0), (10, 1), (20, 0), (30, 0), (40, 0), (50, 0)):
+        take(ts, value)
+    assert kept_from() == 10_000_000
+    take(60, 1)
+    take(70, 0)  # settles that nothing comes between the two
+    (found,) = engine.matches("reader")
+    assert found.document is not None and found.document.count("<k>1</k>") == 2
+    assert kept_from() == 60_000_000, "the other member waits for another one"
 
 
 def test_an_id_that_is_gone_is_a_new_event(engine: Engine) -> None:

@@ -41,6 +41,7 @@ from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import replace_state_files
 from xscl.catalog.tables import NEVER
 from xscl.catalog.windows import Reader
+from xscl.store.results import NO_DOC
 from xscl.store.state_files import StateFile
 from xscl.templates.absence import Settled
 from xscl.templates.columns import Int64s
@@ -173,7 +174,13 @@ class Steps:
         self.changed = True
         kept = (rows for of in new.rows.values() for each in of for rows in each.state.values())
         new.items = self._items.kept(kept)
+        new.oldest = _oldest_members(self._steps, new)
         self.after = write_steps(self.batch.home, self.batch.tag, self.batch.span.batch, new)
+
+    @property
+    def oldest(self) -> Mapping[str, int]:
+        """Return the least time of the members of rows that are kept behind the batch, by channel."""
+        return self._new.oldest if self.changed else self._kept.oldest
 
     # -- times -------------------------------------------------------------------------------------------------
 
@@ -298,6 +305,19 @@ class Steps:
             return
         rows, told = joined_rows([final, ahead, done]), joined_rows([told, done])
         yield replace(decided, rows=rows, told=told, came=came_since(new, self.batch.span.first))
+
+
+def _oldest_members(steps: Mapping[str, SharedStep], kept: KeptSteps) -> dict[str, int]:
+    """Return the least time of the members of rows, by channel; a part may have them of any channel that it reads."""
+    found: dict[str, int] = {}
+    for name, of in kept.rows.items():
+        blocks = steps[name].layout.blocks
+        for rows in (rows for each in of for rows in each.state.values()):
+            for first, behind, channels in zip(blocks[:-1], blocks[1:], steps[name].channels, strict=True):
+                there = rows.times[:, first:behind][rows.docs[:, first:behind] != NO_DOC]
+                if len(there):
+                    found |= {channel: min(int(there.min()), found.get(channel, NEVER)) for channel in channels}
+    return found
 
 
 def _until(frontiers: tuple[Frontier, ...], end: int) -> tuple[Frontier, ...]:

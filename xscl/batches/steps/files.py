@@ -87,6 +87,8 @@ class KeptSteps:
     """Channels whose times decide."""
     items: dict[int, int] = field(default_factory=dict)
     """Item that a member of rows is a version of, by the member; no member that is its own item."""
+    oldest: dict[str, int] = field(default_factory=dict)
+    """Least time of the members of rows, by channel: from then on its events are kept."""
 
 
 def read_steps(path: Path | None) -> tuple[KeptSteps, dict[str, pa.Table]]:
@@ -97,7 +99,7 @@ def read_steps(path: Path | None) -> tuple[KeptSteps, dict[str, pa.Table]]:
     facts = json.loads(pq.read_schema(path).metadata[_FACTS])
     members = {name: [(gid, since) for gid, since in of] for name, of in facts["members"].items()}
     settled = {_line(line): time for line, time in facts["settled"].items()}
-    kept = KeptSteps({}, members, settled, tuple(facts["waits"]), dict(facts.get("items", ())))
+    kept = KeptSteps({}, members, settled, tuple(facts["waits"]), dict(facts["items"]), facts["oldest"])
     names = table.column("step").combine_chunks().dictionary_encode()
     codes = names.indices.to_numpy()
     begins = np.flatnonzero(np.diff(codes, prepend=-1)).tolist()
@@ -185,6 +187,7 @@ def write_steps(home: Home, tag: str, batch: int, kept: KeptSteps) -> StateFile 
         "settled": {" ".join(str(each) for each in line if each is not None): t for line, t in kept.settled.items()},
         "waits": kept.waits,
         "items": list(kept.items.items()),
+        "oldest": kept.oldest,
         "members": {name: of for name, of in members.items() if of},
     }
     table = pa.concat_tables(tables).replace_schema_metadata({_FACTS: json.dumps(facts)})
