@@ -32,6 +32,7 @@ from xscl.catalog.tables import (
     IS_DROPPED,
     IS_SUSPENDED,
     NEVER,
+    PARTS,
     QUERIES,
     VARIABLES,
 )
@@ -144,9 +145,11 @@ def _all_variables(compiled: CompiledQuery) -> Iterator[int]:
 def _remove_variables(connection: Connection, planned: Collection[int], newest: int) -> None:
     """Remove variables that no query has: not ``planned``, and not of queries that are in no plan.
 
-    These have greater numbers than ``newest``, are suspended, or were dropped and have matches.
+    These have greater numbers than ``newest``, are suspended, were dropped and have matches, or are made of parts that
+    are planned in their place.
     """
-    unplanned = sa.or_(QUERIES.c.query > newest, QUERIES.c.docid_until != NEVER)
+    of_parts = QUERIES.c.gid.in_(sa.select(PARTS.c.gid))
+    unplanned = sa.or_(QUERIES.c.query > newest, QUERIES.c.docid_until != NEVER, of_parts)
     told = sa.select(QUERIES.c.text, QUERIES.c.namespaces).where(unplanned).distinct().limit(_MOST_UNPLANNED + 1)
     texts = connection.execute(told).all()
     if len(texts) > _MOST_UNPLANNED:

@@ -312,6 +312,8 @@ def test_variables_of_queries_that_stay_are_kept(engine: Engine, monkeypatch: py
     engine.register("S//a->x[./@k]", name="answered")
     engine.register("S//a[./f = '2'][./@k->k] JOIN {k = l, 3} S//a[./@k->l] WITHOUT {BETWEEN} S//b", name="parted")
     engine.register("S//a->x[./c->k] JOIN {k = l, 9 s} S//a->y[./c->l]", name="greedy")
+    fold = "S->x[./g->k][./w->u] FOLD {k = l WHILE v < last(v, u)} S->y[./v > 1][./f->l][./v->v]"
+    engine.register(f"SELECT k, count() AS n FROM {fold}", name="folded")
     engine.register("S//z->x[./f]", name="never")
     told = {str(row["definition"]) for row in engine.home.catalog.rows(VARIABLES)}
     engine.set_quotas(pairs=9)
@@ -327,7 +329,13 @@ def test_variables_of_queries_that_stay_are_kept(engine: Engine, monkeypatch: py
         engine.drop(f"n{number}")
     engine.register("S//last", name="last")
     run(engine, range(6, 8))
-    assert {row["qid"] for row in engine.home.catalog.rows(QUERIES)} == {"answered", "parted", "greedy", "last"}
+    assert {row["qid"] for row in engine.home.catalog.rows(QUERIES)} == {
+        "answered",
+        "parted",
+        "greedy",
+        "folded",
+        "last",
+    }
     stay = {str(row["definition"]) for row in engine.home.catalog.rows(VARIABLES)}
     assert stay >= {"S//last"} | told - {"S//z[./f]"}
     assert not list(examine_home(engine.home, deep=True).problems)
