@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from xscl.base.errors import CatalogError
+from xscl.engine import Engine
 from xscl.service.access_log import AccessLog
 from xscl.service.live_pages import LivePages
+from xscl.service.runtime import Service
+from xscl.service.settings import ServiceSettings
+from xscl.store.home import init_home
 
 Lines = tuple[list[dict[str, Any]], str]
 
@@ -86,3 +91,24 @@ def test_a_log_that_nobody_reads_holds_up_nobody() -> None:
     left_out = sum(int(line.split()[0]) for line in lines if not line.isdigit())
     assert len(kept) >= 10_000
     assert len(kept) + left_out == 30_000
+
+
+def test_a_client_that_hangs_up_leaves_other_streams_their_news(tmp_path: Path) -> None:
+    async def hang_up(service: Service) -> None:
+        waiting = [asyncio.create_task(service.committed(service.commits, 60)) for _ in range(5)]
+        await asyncio.sleep(0.01)
+        telling = asyncio.create_task(service.end_streams())
+        # The server cancels a request in every turn of the loop until it ends.
+        for _ in range(100):
+            for task in waiting:
+                task.cancel()
+            await asyncio.sleep(0)
+        await asyncio.wait_for(telling, 0.5)
+        assert all(task.done() and (task.cancelled() or task.exception() is None) for task in waiting)
+        other = asyncio.create_task(service.committed(service.commits, 60))
+        await asyncio.sleep(0.01)
+        await asyncio.wait_for(service.end_streams(), 0.5)
+        await asyncio.wait_for(other, 0.5)
+
+    with Engine(init_home(tmp_path)) as engine:
+        asyncio.run(hang_up(Service(engine, ServiceSettings())))

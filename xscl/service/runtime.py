@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 import traceback
@@ -188,10 +189,11 @@ class Service:
     async def committed(self, seen: int, seconds: float) -> None:
         """Wait until ``commits`` is not ``seen`` any more, for so many seconds at most."""
         async with self._changed:
-            try:
-                await asyncio.wait_for(self._changed.wait_for(lambda: self.commits != seen), seconds)
-            except TimeoutError:
-                return
+            # wait_for of asyncio would wait in a task of its own.  If a client hangs up, the server cancels more than
+            # once; that task would then take the lock and never give it back.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._changed.wait_for(lambda: self.commits != seen)
 
     async def end_streams(self) -> None:
         """Have all live streams end."""
