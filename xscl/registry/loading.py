@@ -212,9 +212,10 @@ class Loading:
             for each in _with_parts(one):
                 asked.setdefault(each.prepared.compiled.group.key, each)
         numbers |= self._group_numbers(key for key in asked if key not in firsts)
-        # Groups may have stood without a query, and upkeep removes variables that no query has.
-        found = [one for key, one in (firsts | asked).items() if key in numbers and not self._remembers(key)]
-        self._put_variables(each.prepared.compiled for one in found for each in _with_parts(one))
+        if self.known.swept:
+            # Groups may have stood without a query, and sweeps remove variables that no query has.
+            found = [one for key, one in (firsts | asked).items() if key in numbers and not self._remembers(key)]
+            self._put_variables(each.prepared.compiled for one in found for each in _with_parts(one))
         made = [one for key, one in asked.items() if key not in numbers]
         self.made += [
             (one.text, one.namespaces, one.prepared.compiled) for one in made if not one.prepared.compiled.parts
