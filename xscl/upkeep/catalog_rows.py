@@ -17,6 +17,7 @@ import pyarrow.dataset as ds
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.base.errors import XsclError
 from xscl.catalog.batches import result_paths, trim_batches
 from xscl.catalog.channels import read_facts
 from xscl.catalog.counters import add_to_total, put_total, total
@@ -157,7 +158,10 @@ def _remove_variables(connection: Connection, planned: Collection[int], newest: 
     facts, live = read_facts(connection), set(planned)
     for text, namespaces in texts:
         declared = read_stored(QUERIES.c.namespaces, namespaces)
-        compiled = compile_query(parse_query(text), text, namespaces=declared, channels=facts)
+        try:
+            compiled = compile_query(parse_query(text), text, namespaces=declared, channels=facts)
+        except XsclError:
+            return  # more is known of its channels than when it was dropped, and nothing tells its variables
         live.update(_all_variables(compiled))
     known = np.array(connection.scalars(sa.select(VARIABLES.c.key)).all(), np.int64)
     gone = known[~np.isin(known, np.array(sorted(live), np.int64))]

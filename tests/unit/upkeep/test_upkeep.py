@@ -21,6 +21,7 @@ import xscl.upkeep.results
 import xscl.upkeep.upkeep
 from xscl.answers.status import state_notes
 from xscl.base.arrow_schemas import EVENT_SCHEMA
+from xscl.base.errors import QueryError
 from xscl.base.failpoints import hooked
 from xscl.base.types import Event
 from xscl.batches.report import BatchReport
@@ -339,6 +340,26 @@ def test_variables_of_queries_that_stay_are_kept(engine: Engine, monkeypatch: py
     stay = {str(row["definition"]) for row in engine.home.catalog.rows(VARIABLES)}
     assert stay >= {"S//last"} | told - {"S//z[./f]"}
     assert not list(examine_home(engine.home, deep=True).problems)
+
+
+def test_variables_stay_where_a_dropped_text_no_longer_compiles(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns of its channels may have become known since it was dropped."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise QueryError("XSCL_NEVER_HOLDS", "the column k is a number")
+
+    monkeypatch.setattr(xscl.upkeep.catalog_rows, "FEWEST_DROPPED", 1)
+    monkeypatch.setattr(xscl.upkeep.catalog_rows, "compile_query", refuse)
+    for name in ("answered", "gone", "last"):
+        engine.register(f"S//{'a' if name == 'answered' else name}", name=name)
+    run(engine, range(1))
+    engine.drop("answered")
+    engine.drop("gone")
+    run(engine, range(1, 3))
+    assert {row["qid"] for row in engine.home.catalog.rows(QUERIES)} == {"answered", "last"}
+    assert len(engine.home.catalog.rows(VARIABLES)) == 3
 
 
 def test_a_group_that_stood_without_a_query_has_its_variables_again(
