@@ -137,7 +137,7 @@ def _oldest_matches(folders: Iterable[list[str]], begins: Mapping[int, int]) -> 
 
 
 def _all_variables(compiled: CompiledQuery) -> Iterator[int]:
-    """Yield the variables of a query, and of the parts that a query about absence has."""
+    """Yield the variables of a query and of its parts, and of the parts of these."""
     yield from (int(str(row["key"])) for row in variables_of(compiled))
     for part in compiled.parts:
         yield from _all_variables(part.compiled)

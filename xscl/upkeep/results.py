@@ -203,9 +203,9 @@ class ResultUpkeep:
         files = home.results([folder.path for folder in inputs])
         told = [file for file in files if Path(file).name == SPANS_FILE]
         spans = joined([read_columns(file, SPAN_SCHEMA, SPAN_SCHEMA.names) for file in told], SPAN_SCHEMA)
-        parts = [_parts(file) for file in files if file not in told]
-        meant = joined([rows for rows, _ in parts], RESULT_SCHEMA)
-        docs = joined([rows for _, rows in parts], _COMBINATION)
+        read = [_meanings_and_docs(file) for file in files if file not in told]
+        meant = joined([rows for rows, _ in read], RESULT_SCHEMA)
+        docs = joined([rows for _, rows in read], _COMBINATION)
         with home.catalog.read() as connection:
             asked = _has_others(meant, groups_of_windows_alone(connection))
         if not asked.all():
@@ -320,7 +320,7 @@ def _with_pairs(docs: pa.Table, spans: pa.Table) -> pa.Table:
     return pa.concat_tables([docs, pairs], promote_options="default").select(_COMBINATION.names)
 
 
-def _parts(file: str) -> tuple[pa.Table, pa.Table]:
+def _meanings_and_docs(file: str) -> tuple[pa.Table, pa.Table]:
     """Read the meanings of classes and the combinations of documents that a file has."""
     rows = read_columns(file, RESULT_SCHEMA, RESULT_SCHEMA.names)
     return rows_where(rows, _is_of(rows, *_MEANING)), rows_where(rows.select(_COMBINATION.names), _is_of(rows, "docs"))

@@ -30,8 +30,8 @@ class Items:
         """Return the items that some documents are versions of."""
         numbers, which = np.unique(docs, return_inverse=True)
         found: Int64s = numbers.copy()
-        for place, docid in enumerate(numbers.tolist()):
-            found[place] = self.known.get(docid, docid)
+        if self.known:
+            found[:] = [self.known.get(docid, docid) for docid in numbers.tolist()]
         read = events_of(self.batch.home, numbers, ["docid", "item"], self.batch.made)
         # Retention may have taken some of them.
         found[np.searchsorted(numbers, read.column("docid").to_numpy())] = read.column("item").to_numpy()

@@ -308,7 +308,10 @@ class Steps:
 
 
 def _oldest_members(steps: Mapping[str, SharedStep], kept: KeptSteps) -> dict[str, int]:
-    """Return the least time of the members of rows, by channel; a part may have them of any channel that it reads."""
+    """Return the least time of the members of rows, by channel; a part may have them of any channel that it reads.
+
+    Rows that answer no more and are only compared with others count too: they go with those.
+    """
     found: dict[str, int] = {}
     for name, of in kept.rows.items():
         blocks = steps[name].layout.blocks
