@@ -308,9 +308,9 @@ class Steps:
 
 
 def _oldest_members(steps: Mapping[str, SharedStep], kept: KeptSteps) -> dict[str, int]:
-    """Return the least time of the members of rows, by channel; a part may have them of any channel that it reads.
+    """Return the least time of the members of rows, by channel.
 
-    Rows that answer no more and are only compared with others count too: they go with those.
+    The members of a part count for all channels that the part reads.  Rows that are only compared with others count too.
     """
     found: dict[str, int] = {}
     for name, of in kept.rows.items():
