@@ -310,7 +310,7 @@ class Steps:
 def _oldest_members(steps: Mapping[str, SharedStep], kept: KeptSteps) -> dict[str, int]:
     """Return the least time of the members of rows, by channel.
 
-    The members of a part count for all channels that the part reads.  Rows that are only compared with others count too.
+    The members of a part count for all channels that the part reads.  Rows that others are compared with count, too.
     """
     found: dict[str, int] = {}
     for name, of in kept.rows.items():
