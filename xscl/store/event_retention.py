@@ -4,8 +4,9 @@ A channel with a retention **holds** an event while its time is at least H = min
 channel's clock shows, ``received`` when the last event was received, so that one wrong date ahead of time purges
 nothing.  H never falls.  Held events are what queries are answered from that start in the past.
 
-An event is **kept** longer where live queries may still join it: its time is at least the least of H and of the floors
-of the channel's join state (``templates.retention``), and of the oldest member of the matches that steps go on from.
+An event is **kept** longer where live queries may still join it: its time is at least the least of H, of the floors
+of the channel's join state (``templates.retention``), of the oldest member of the matches that steps go on from, and of
+the channel's watermark.  So no event that comes in time has gone at its arrival, whatever queries are registered then.
 Events that are no longer kept leave the disk, and matches with one of them are no longer listed.  Both bounds move with
 the commit of a batch.
 """
@@ -49,7 +50,7 @@ def move_held(
         if clock is None:
             continue
         held = _later(row.held_from, min(clock, received) - row.retention)
-        floor = min(_floor(row.name, reaches, marks), oldest.get(row.name, UNBOUNDED))
+        floor = min(_floor(row.name, reaches, marks), oldest.get(row.name, UNBOUNDED), _mark(row.name, marks))
         kept = row.kept_from if held is None else _later(row.kept_from, min(held, floor))
         if (held, kept) != (row.held_from, row.kept_from):
             move_bounds(connection, row.name, held, kept)
@@ -58,6 +59,12 @@ def move_held(
 @prepared
 def _retained() -> sa.Select[Any]:
     return sa.select(CHANNELS).where(CHANNELS.c.retention.is_not(None))
+
+
+def _mark(channel: str, marks: Mapping[str, int | None]) -> int:
+    """Return the least time of events that may still come in time; ``UNBOUNDED`` where any may."""
+    mark = marks.get(channel)
+    return UNBOUNDED if mark is None else mark
 
 
 def _floor(channel: str, reaches: Reaches, marks: Mapping[str, int | None]) -> int:

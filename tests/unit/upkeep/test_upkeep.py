@@ -513,6 +513,46 @@ def test_an_id_that_went_and_came_again_is_not_published_again(engine: Engine) -
     assert (told["channel"], told["condition"]) == ("P", "XSCL_EVENT_ID_REUSED")
 
 
+def late_joiners(engine: Engine, lateness: str | None) -> list[BatchReport]:
+    """Register two joins when a channel has let events go, and ingest an older event and then its partner."""
+    engine.add_channel("S", retention="10 s", lateness=lateness)
+    engine.register("S/c", name="c")
+
+    def ingest(name: str, ts: float) -> list[BatchReport]:
+        engine.ingest([Event("S", f"{name}{ts:g}", ts, xml=f"<{name}>k</{name}>")])
+        return list(engine.run_once())
+
+    ingest("c", 1000.0)
+    ingest("c", 1900.0)
+    engine.register("S/a->x FOLLOWED BY {x = y, 1 h} S/b->y PUBLISH P", name="published")
+    engine.register("S/a->x JOIN {x = y, 1 h} S/b->y", name="listed")
+    return [
+        report
+        for name, ts in (("a", 1001.0), ("c", 1901.0), ("c", 1902.0), ("b", 1903.0))
+        for report in ingest(name, ts)
+    ]
+
+
+def test_an_event_in_time_is_kept_for_queries_that_came_after_the_retention_began(engine: Engine) -> None:
+    *_, last = late_joiners(engine, "2000 s")
+    assert (last.published, last.rejected) == (1, ())
+    for query in ("published", "listed"):
+        assert [[event.id for event in match.events] for match in engine.matches(query)] == [["a1001", "b1903"]]
+
+
+def test_a_match_with_an_event_that_came_older_than_its_channel_retains_is_told(engine: Engine) -> None:
+    """Whether upkeep has taken the event by then makes no difference."""
+    *_, last = late_joiners(engine, None)
+    assert last.published == 0 and list(engine.matches("published")) == list(engine.matches("listed")) == []
+    (refused,) = last.rejected
+    assert (refused.query, refused.channel, refused.id, refused.condition) == (
+        "published",
+        "S",
+        "b1903",
+        "XSCL_EVENT_GONE",
+    )
+
+
 def test_merged_results_leave_out_what_only_windows_were_over(engine: Engine) -> None:
     engine.add_channel("R", kind="rows", schema="k string", lateness="0 s")
     engine.register("SELECT k, count() AS n FROM R[./k->k] WINDOW 2 s EVERY 2 s GROUP BY k", name="counts")

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -19,7 +20,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.base.docids import PUBLISHED, place_of, published_docid
-from xscl.base.errors import EngineError, XsclError
+from xscl.base.errors import DocumentError, EngineError, XsclError
 from xscl.base.failpoints import step
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.batches.match_documents import selection_of
@@ -28,7 +29,7 @@ from xscl.batches.publishing.lateness import judged
 from xscl.batches.publishing.removals import published_numbers, removals_of
 from xscl.batches.publishing.rows import Publication, publication_of
 from xscl.batches.ranges import BatchRange
-from xscl.batches.refusals import Rejection
+from xscl.batches.refusals import Rejection, refused_document
 from xscl.batches.taking_back import Retraction
 from xscl.catalog.channels import put_channel
 from xscl.catalog.counters import free_serial
@@ -37,6 +38,7 @@ from xscl.catalog.intake_order import take_places
 from xscl.catalog.late import add_late, return_number
 from xscl.catalog.records import ChannelInfo, QueryInfo
 from xscl.catalog.removals import Removed, add_removals
+from xscl.catalog.retained_from import keep_times
 from xscl.catalog.tables import CHANNELS, EVENT_IDS
 from xscl.language.facts import ANSWERS
 from xscl.language.selection import Selection
@@ -252,12 +254,21 @@ class Publisher:
         """Return the matches whose ids are not taken in their channels, in the order of places, channels and ids."""
         docids = {docid for _, told in waiting for docid in told.match.docids}
         columns = ["docid", "channel", "id", "ts", "start", "received"]
-        members = {row["docid"]: row for row in events_of(self._home, docids, columns, self._tables).to_pylist()}
+        with self._home.catalog.read() as connection:
+            kept = keep_times(connection)
+        members = {
+            row["docid"]: row
+            for row in events_of(self._home, docids, columns, self._tables).to_pylist()
+            if place_of(row["docid"]) >= self._first or row["ts"] >= kept.get(row["channel"], row["ts"])
+        }
         found: dict[tuple[str, str], Output] = {}
+        lost: dict[Rejection, None] = {}
         for info, told in waiting:
             match = told.match
             if not all(docid in members for docid in match.docids):
-                continue  # an event that came older than its channel holds may be gone; the match is not listed either
+                there = [members[docid] for docid in match.docids if docid in members]
+                lost[_without_members(info, max(there, key=lambda row: place_of(row["docid"]), default=None))] = None
+                continue
             rows = [members[docid] for docid in match.docids]
             if not info.admits((row["channel"], place_of(row["docid"]), row["ts"]) for row in rows):
                 continue
@@ -276,6 +287,7 @@ class Publisher:
                 start = min(row["ts"] if row["start"] is None else row["start"] for row in rows)
             output = Output(id_, info, match, place, came, ts, members[last]["received"], is_settled, end, start)
             found[output.channel, id_] = output
+        self.rejected += lost
         with self._home.catalog.read() as connection:
             taken = published_numbers(connection, found)
             for key, docid in taken.items():
@@ -336,6 +348,18 @@ class Publisher:
 
     def _channel(self, name: str) -> ChannelInfo:
         return self._span.clocks.channels.get(name) or ChannelInfo.new(name)
+
+
+def _without_members(info: QueryInfo, newest: Mapping[str, Any] | None) -> Rejection:
+    """Tell that events of a match have gone: they were older, when they came, than their channels retain.
+
+    ``newest`` is the newest of its members that is still there; None: none is.
+    """
+    channel, id_, ts = (
+        (info.publish or "", "", 0) if newest is None else (newest["channel"], newest["id"], newest["ts"])
+    )
+    message = "its match with an event that came older than its channel retains is neither listed nor published"
+    return refused_document(info.name, channel, id_, ts, DocumentError("XSCL_EVENT_GONE", message))
 
 
 def _has_gone(connection: Connection, docid: int) -> bool:
