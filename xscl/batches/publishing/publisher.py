@@ -252,41 +252,16 @@ class Publisher:
 
     def _new(self, waiting: Sequence[tuple[QueryInfo, Told]]) -> list[Output]:
         """Return the matches whose ids are not taken in their channels, in the order of places, channels and ids."""
-        docids = {docid for _, told in waiting for docid in told.match.docids}
-        columns = ["docid", "channel", "id", "ts", "start", "received"]
-        with self._home.catalog.read() as connection:
-            kept = keep_times(connection)
-        members = {
-            row["docid"]: row
-            for row in events_of(self._home, docids, columns, self._tables).to_pylist()
-            if place_of(row["docid"]) >= self._first or row["ts"] >= kept.get(row["channel"], row["ts"])
-        }
+        members = self._members({docid for _, told in waiting for docid in told.match.docids})
         found: dict[tuple[str, str], Output] = {}
         lost: dict[Rejection, None] = {}
         for info, told in waiting:
-            match = told.match
-            if not all(docid in members for docid in match.docids):
-                there = [members[docid] for docid in match.docids if docid in members]
-                lost[_without_members(info, max(there, key=lambda row: place_of(row["docid"]), default=None))] = None
-                continue
-            rows = [members[docid] for docid in match.docids]
-            if not info.admits((row["channel"], place_of(row["docid"]), row["ts"]) for row in rows):
-                continue
-            id_ = match_id(info.digest, [(row["channel"], row["id"]) for row in rows], match.nodes)
-            last = max(match.docids, key=place_of)
-            place = place_of(last) if told.place is None else told.place
-            came = max(
-                self._first, info.docid_from, place, *(self._came.get(docid, place_of(docid)) for docid in match.docids)
-            )
-            ts = max(row["ts"] for row in rows) + match.later
-            is_settled = info.level == _STRONG or rows[0]["channel"] == ANSWERS
-            # Nothing is taken back from a dropped query.
-            end = told.end if told.end is not None and told.end < info.docid_until else None
-            start = None
-            if self._publication(info).spanning:
-                start = min(row["ts"] if row["start"] is None else row["start"] for row in rows)
-            output = Output(id_, info, match, place, came, ts, members[last]["received"], is_settled, end, start)
-            found[output.channel, id_] = output
+            rows = [members[docid] for docid in told.match.docids if docid in members]
+            if len(rows) < len(told.match.docids):
+                lost[_without_members(info, rows)] = None
+            elif info.admits((row["channel"], place_of(row["docid"]), row["ts"]) for row in rows):
+                output = self._output(info, told, rows)
+                found[output.channel, output.id] = output
         self.rejected += lost
         with self._home.catalog.read() as connection:
             taken = published_numbers(connection, found)
@@ -296,6 +271,35 @@ class Publisher:
         return sorted(
             (output for key, output in found.items() if key not in taken), key=lambda o: (o.place, o.channel, o.id)
         )
+
+    def _members(self, docids: Collection[int]) -> dict[int, Mapping[str, Any]]:
+        """Read the documents of matches that are in sight, by number; others may be there until upkeep removes them."""
+        with self._home.catalog.read() as connection:
+            kept = keep_times(connection)
+        columns = ["docid", "channel", "id", "ts", "start", "received"]
+        return {
+            row["docid"]: row
+            for row in events_of(self._home, docids, columns, self._tables).to_pylist()
+            if place_of(row["docid"]) >= self._first or row["ts"] >= kept.get(row["channel"], row["ts"])
+        }
+
+    def _output(self, info: QueryInfo, told: Told, rows: Sequence[Mapping[str, Any]]) -> Output:
+        """Return a match as it is to be published; ``rows`` are its members in block order."""
+        match = told.match
+        id_ = match_id(info.digest, [(row["channel"], row["id"]) for row in rows], match.nodes)
+        last = max(rows, key=lambda row: place_of(row["docid"]))
+        place = place_of(last["docid"]) if told.place is None else told.place
+        came = max(
+            self._first, info.docid_from, place, *(self._came.get(docid, place_of(docid)) for docid in match.docids)
+        )
+        ts = max(row["ts"] for row in rows) + match.later
+        is_settled = info.level == _STRONG or rows[0]["channel"] == ANSWERS
+        # Nothing is taken back from a dropped query.
+        end = told.end if told.end is not None and told.end < info.docid_until else None
+        start = None
+        if self._publication(info).spanning:
+            start = min(row["ts"] if row["start"] is None else row["start"] for row in rows)
+        return Output(id_, info, match, place, came, ts, last["received"], is_settled, end, start)
 
     def _events(self, outputs: Sequence[Output]) -> list[PublishedEvent]:
         """Make the documents that are within the limits, in the order of their numbers."""
@@ -350,16 +354,16 @@ class Publisher:
         return self._span.clocks.channels.get(name) or ChannelInfo.new(name)
 
 
-def _without_members(info: QueryInfo, newest: Mapping[str, Any] | None) -> Rejection:
+def _without_members(info: QueryInfo, there: Sequence[Mapping[str, Any]]) -> Rejection:
     """Tell that events of a match have gone: they were older, when they came, than their channels retain.
 
-    ``newest`` is the newest of its members that is still there; None: none is.
+    ``there`` are its members that are still there; the newest of them names the match.
     """
-    channel, id_, ts = (
-        (info.publish or "", "", 0) if newest is None else (newest["channel"], newest["id"], newest["ts"])
-    )
+    none: Mapping[str, Any] = {"channel": info.publish, "id": "", "ts": 0}
+    newest = max(there, key=lambda row: place_of(row["docid"]), default=none)
     message = "its match with an event that came older than its channel retains is neither listed nor published"
-    return refused_document(info.name, channel, id_, ts, DocumentError("XSCL_EVENT_GONE", message))
+    error = DocumentError("XSCL_EVENT_GONE", message)
+    return refused_document(info.name, newest["channel"], newest["id"], newest["ts"], error)
 
 
 def _has_gone(connection: Connection, docid: int) -> bool:
