@@ -1,6 +1,6 @@
 """The event times of a table's rows, a column at a time.
 
-Pandas is imported where it is needed: most commands do without, and it takes as long as all the rest.
+Pandas is let in and imported where it is needed: most commands do without, and it takes as long as all the rest.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.base.errors import SourceError
+from xscl.base.pandas_later import let_pandas_in
 from xscl.base.types import to_micros
 from xscl.ingest.columns import time_micros
 from xscl.ingest.records import RowOptions
@@ -45,6 +46,7 @@ def check_times(ts_format: str | None, ts_zone: str) -> None:
     hint = "as of strptime: '%m/%d/%Y %H:%M:%S.%f'; or s, ms, us, ns since 1970"
     if "%" not in ts_format:
         raise SourceError("XSCL_BAD_OPTION", f"the format of times {ts_format!r} has no directives", hint=hint)
+    let_pandas_in()
     import pandas as pd  # type: ignore[import-untyped]
 
     try:
@@ -151,6 +153,7 @@ def _iso(texts: pa.StringArray, zone: str) -> tuple[pa.Int64Array, Mask]:
         return time_micros(pc.coalesce(with_zone, without))
     except pa.ArrowInvalid:
         pass
+    let_pandas_in()
     import pandas as pd
 
     micros: list[int | None] = []
@@ -170,6 +173,7 @@ def _has_zone(text: str) -> bool:
 
 
 def _formatted(texts: pa.StringArray, options: RowOptions) -> tuple[pa.Int64Array, Mask]:
+    let_pandas_in()
     import pandas as pd
 
     try:

@@ -22,6 +22,7 @@ from types import FunctionType
 from typing import Any, Literal
 
 from xscl.base.errors import EngineError, FunctionFailedError, XsclError
+from xscl.base.pandas_later import let_pandas_in
 from xscl.base.xml_characters import NO_CHARACTER
 
 __all__ = [
@@ -243,6 +244,8 @@ def load_module(name: str) -> None:
     module, _, only = name.partition(":")
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.insert(0, here)
+    # The module, or what it imports, may need pandas.
+    let_pandas_in()
     try:
         found = vars(importlib.import_module(module))
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Putting off pandas in commands until Spark needs it.
+"""Putting off pandas in commands until something needs it: Spark, times in other forms, or functions of one's own.
 
 pyarrow imports pandas when it first makes or reads an array of numpy, which takes a fifth of a second.  Where it has
 found none, it looks again only when it is asked for an object of pandas.
@@ -23,7 +23,7 @@ class _Hidden(MetaPathFinder):
     ) -> ModuleSpec | None:
         """Refuse pandas; every other module is for the next finder."""
         if fullname == "pandas":
-            raise ModuleNotFoundError("pandas is put off until Spark needs it", name=fullname)
+            raise ModuleNotFoundError("pandas is put off until let_pandas_in", name=fullname)
         return None
 
 
@@ -40,6 +40,7 @@ def let_pandas_in() -> None:
     """Show pandas again, to pyarrow too, which may have looked for it in vain."""
     if _hidden in sys.meta_path:
         sys.meta_path.remove(_hidden)
-        import pyarrow as pa
+        if "pyarrow" in sys.modules:
+            import pyarrow as pa
 
-        pa.array([0]).to_pandas()
+            pa.array([0]).to_pandas()

@@ -37,3 +37,26 @@ def test_an_evaluation_needs_no_pandas(tmp_path):
     assert done.returncode == 0, done.stderr
     assert '"x": "1"' in done.stdout
     assert done.stderr.splitlines()[-1] == "False"
+
+
+def test_commands_read_times_in_other_forms(tmp_path):
+    """The command line of a process of its own: this one has had pandas for long."""
+    (tmp_path / "us.csv").write_text("at,v\n01/02/1970 00:00:00,1\n")
+    (tmp_path / "mixed.csv").write_text("at,v\nJan 2 1970,1\n")
+    for arguments in (["us.csv", "--ts-format", "%m/%d/%Y %H:%M:%S"], ["mixed.csv"]):
+        command = [sys.executable, "-m", "xscl", "eval", "-q", "t[./v->v]", "--channel", "t", "--ts", "at", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert '"ts": "1970-01-02T00:00:00Z"' in done.stdout
+
+
+def test_functions_may_need_pandas(tmp_path):
+    (tmp_path / "shouting.py").write_text(
+        "import pandas as pd\nimport xscl\n"
+        "@xscl.function\ndef shout(text: str) -> str:\n    return pd.Series([text]).str.upper()[0]\n"
+    )
+    (tmp_path / "a.xml").write_text("<a><b>x</b></a>")
+    command = [sys.executable, "-m", "xscl", "--functions", "shouting", "eval", "-q", "a//a[shout(./b) = 'X']/b->b"]
+    done = subprocess.run([*command, "--channel", "a", "a.xml"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert '"b": "x"' in done.stdout
