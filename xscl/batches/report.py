@@ -32,7 +32,7 @@ class BatchReport:
     matches: int = 0
     """Matches, each with its set of groups."""
     retracted: int = 0
-    """Matches that were taken back."""
+    """Matches that were taken back, each with its set of queries."""
     published: int = 0
     """Documents that queries published."""
     links: int = 0
@@ -93,7 +93,7 @@ def report_of(
         pairs=counts["pairs"],
         rout=counts["rout"],
         matches=counts["match"],
-        retracted=len(absences.retractions) + len(steps.retractions),
+        retracted=absences.retracted + steps.retracted,
         published=0 if batch.publisher is None else batch.publisher.count,
         links=counts["link"],
         jobs=batch.jobs.count(),

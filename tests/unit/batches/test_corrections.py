@@ -65,6 +65,25 @@ def test_what_holds_and_what_is_told(engine: Engine) -> None:
     assert again == everything
 
 
+def test_a_match_that_goes_counts_once_whoever_had_it(tmp_path: Path) -> None:
+    """Queries that differ in windows share their matches, in what comes and in what goes."""
+
+    def version(id_: str, ts: int) -> xscl.Event:
+        return xscl.Event("items", id_, ts, xml=f"<e><k>1</k><n>{ts}</n></e>", feed="f")
+
+    with xscl.connect(home=tmp_path / "home") as engine:
+        for name, window in (("short", 8), ("long", 20)):
+            text = f"items->x[./k->a] FOLLOWED BY {{a = b, {window}}} items->y[./k->b] ON CHANGE RETRACT"
+            engine.register(text, name=name)
+        engine.ingest([version("a", 1), version("b", 2), version("c", 3)])
+        (came,) = engine.run_once()
+        engine.ingest([version("a", 4)])
+        (went,) = engine.run_once()
+        told = [match for match in engine.changes(after="c2") if match.retracted is not None]
+    assert (came.matches, went.matches, went.retracted) == (3, 2, 2)
+    assert len(told) == 4
+
+
 def test_retractions_are_within_the_bounds_of_a_listing(engine: Engine) -> None:
     found = engine.matches("q", after="start", since=12 * S)
     assert [match.retracted for match in found] == [None]

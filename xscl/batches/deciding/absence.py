@@ -179,6 +179,11 @@ class Absences:
         return [file for file in (self.after, *self.runs) if file is not None and file.path not in before]
 
     @property
+    def retracted(self) -> int:
+        """Number of matches that are taken back, each with its set of queries."""
+        return len(self._retracted)
+
+    @property
     def has_changes(self) -> bool:
         """Whether answers come or go."""
         return bool(self.retractions) or any(self.counts.values())

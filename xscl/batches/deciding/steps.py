@@ -178,6 +178,11 @@ class Steps:
         self.after = write_steps(self.batch.home, self.batch.tag, self.batch.span.batch, new)
 
     @property
+    def retracted(self) -> int:
+        """Number of matches that are taken back, each with its set of queries."""
+        return len(self._retracted)
+
+    @property
     def oldest(self) -> Mapping[str, int]:
         """Return the least time of the members of rows that are kept behind the batch, by channel."""
         return self._new.oldest if self.changed else self._kept.oldest
