@@ -25,6 +25,7 @@ from xscl.catalog.channels import read_channels
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.steps import has_steps, read_stepped
 from xscl.catalog.tables import IS_LISTED, NEVER, PARTS, QUERIES
+from xscl.language.facts import is_sub_query
 from xscl.store.home import Home
 from xscl.store.join_state import files_by_kind
 
@@ -47,12 +48,17 @@ def consistency_rows(home: Home) -> Iterator[dict[str, object]]:
         waiting, correctable = pending_bindings(home, connection)
         for rows, counts in zip(kept_rows(home, connection), (waiting, correctable), strict=True):
             counts.update(rows)
-        stepped = read_stepped(connection, NEVER - 1, NEVER - 1).groups if has_steps(connection) else ()
+        # A suspended query has steps that no live one may have.
+        first = min((row.docid_until for row in queries), default=NEVER) - 1
+        stepped = read_stepped(connection, first, NEVER - 1).groups if has_steps(connection) else ()
         ends = {each.gid: {name for of in each.channels for name in of} for each in stepped}
     if not queries:
         return
+    # Matches of sub-queries are among those of their own names alone.
     told = Counter(
-        (item.query.query, item.retracted is None) for item in MatchReader(home, None, Times()).by_commit(START)
+        (item.query.query, item.retracted is None)
+        for name in (None, *(row.qid for row in queries if is_sub_query(row.qid)))
+        for item in MatchReader(home, name, Times()).by_commit(START)
     )
     for row in queries:
         names = ends[row.gid] if row.gid in ends else {name for name, _ in json.loads(row.ends)}
@@ -71,7 +77,7 @@ def consistency_rows(home: Home) -> Iterator[dict[str, object]]:
 
 _LISTED = (
     sa.select(
-        QUERIES.c.query, QUERIES.c.qid, QUERIES.c.gid, QUERIES.c.level, QUERIES.c.late_for,
+        QUERIES.c.query, QUERIES.c.qid, QUERIES.c.gid, QUERIES.c.level, QUERIES.c.late_for, QUERIES.c.docid_until,
         PARTS.c.ends, PARTS.c.blocking, PARTS.c.memory,
     )
     .join(PARTS, sa.and_(PARTS.c.gid == QUERIES.c.gid, PARTS.c.number == 0))

@@ -56,6 +56,19 @@ def test_what_comes_too_late_is_counted_for_whom_it_is(engine: Engine) -> None:
     assert told["middle"][:5] == ["MIDDLE", "0 s", "20 s", 0, 0]
 
 
+def test_queries_in_parentheses_tell_their_answers(engine: Engine) -> None:
+    """Nobody lists their matches, and the rows about their consistency count them."""
+    inner = "SELECT a FROM A[./k->a] NOT FOLLOWED BY {a = b, 10} B[./k->b]"
+    engine.register(f"({inner})[./a->c] JOIN {{c = d, 1 h}} A[./k->d]", name="outer")
+    engine.register(f"{inner} CONSISTENCY STRONG", name="alone")
+    engine.ingest([event("A", 1), event("A", 2)])
+    engine.heartbeat("B", 50 * S)
+    engine.run_once()
+    rows = list(consistency_rows(engine.home))
+    assert [str(row["query"]).startswith("xscl.sub.") for row in rows] == [False, True]
+    assert [row["inserts"] for row in rows] == [2, 2]
+
+
 def test_published_documents_are_behind_what_their_publishers_read(engine: Engine) -> None:
     engine.register("A PUBLISH P", name="feed")
     text = "P->x NOT FOLLOWED BY {2} B CONSISTENCY"
