@@ -34,7 +34,7 @@ from xscl.registry.notes import contradiction_notes, name_notes
 from xscl.registry.publish_graph import is_published
 from xscl.registry.publishing import Publishing, at_part
 from xscl.registry.seen_channels import SeenChannels
-from xscl.registry.sub_queries import Folded, SubQueries, end_query, end_unread, refuse_reserved
+from xscl.registry.sub_queries import Folded, SubQueries, channels_beneath, end_query, end_unread, refuse_reserved
 from xscl.registry.unshared import is_apart
 
 __all__ = ["Registrations", "Resumed"]
@@ -149,7 +149,7 @@ class Registrations:
                 f"query {name!r} is not suspended",
                 hint="'xscl query list' and engine.queries() say which are",
             )
-        since = info.docid_until
+        since, channels = info.docid_until, channels_beneath(self.connection, info.gid)
         place, _ = take_places(self.connection, 1, now_micros())
         release_query(self.connection, info.query, place)
         self.owner = info.owner
@@ -159,10 +159,9 @@ class Registrations:
         self._fold(statement, name, kept, info.level, resumes=True)
         self.loading.flush()
         self._forget_dropped(end_unread(self.connection, info.gid, now_micros()))
-        prepared = self._preparer(kept).prepare_text(info.text)
         missed = Counter(channel_counts(self.connection, since, place))
         missed += Counter(channel_counts(self.connection, published_docid(since, 0), published_docid(place, 0) - 1))
-        return Resumed(name, since, place, sum(missed[channel] for channel in {*prepared.compiled.channels}))
+        return Resumed(name, since, place, sum(missed[channel] for channel in channels))
 
     def in_xscl(self, statement: RawStatement) -> RawStatement:
         """Return a statement that is a query in XSCL: itself, or what it says in CEL.

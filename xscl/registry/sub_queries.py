@@ -29,7 +29,7 @@ from xscl.language.syntax.statements import RawStatement, ScriptItem
 from xscl.language.syntax.tokens import Token, tokenize
 from xscl.registry.query_list import reads
 
-__all__ = ["Folded", "SubQueries", "end_query", "end_unread", "refuse_reserved"]
+__all__ = ["Folded", "SubQueries", "channels_beneath", "end_query", "end_unread", "refuse_reserved"]
 
 _DIGITS = 16
 _OF_BLOCK = frozenset(("->", "[", "/", "//"))
@@ -206,6 +206,19 @@ def end_unread(connection: Connection, gid: int, now: int) -> Iterator[str]:
             drop_query(connection, name, now)
             yield name
             yield from end_unread(connection, row.gid, now)
+
+
+def channels_beneath(connection: Connection, gid: int) -> set[str]:
+    """Return the channels and streams that a group of queries reads, with those of its sub-queries instead of these."""
+    found: set[str] = set()
+    channels = connection.scalar(sa.select(GROUPS.c.channels).where(GROUPS.c.gid == gid)) or "[]"
+    for name in read_stored(GROUPS.c.channels, channels):
+        if is_sub_query(name):
+            of = connection.scalar(sa.select(QUERIES.c.gid).where(QUERIES.c.qid == name))
+            found |= set() if of is None else channels_beneath(connection, of)
+        else:
+            found.add(name)
+    return found
 
 
 # -- names ---------------------------------------------------------------------------------------------------------

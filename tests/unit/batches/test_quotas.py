@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import xscl
 from xscl import CatalogError, Event
+from xscl.answers.consistency import consistency_rows
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.queries import read_query
 from xscl.cli.app import app
@@ -248,6 +249,36 @@ def test_a_query_that_starts_with_all_is_resumed_from_now(engine: Engine) -> Non
     engine.run_once()
     assert len(listed(engine, "all")) == 2
     assert engine.home.catalog.ask(read_query, "all").text == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "S/d->x[./b->b] NOT FOLLOWED BY {b = c, 1 s} T/d->y[./b->c] CONSISTENCY MIDDLE",
+        "S/d->x[./b->b] NEXT {b = c} T/d->y[./b->c] CONSISTENCY MIDDLE",
+        "(SELECT b FROM S/d[./b->b])->x[./b->b] JOIN {b = c, 1 h} T/d->y[./b->c]",
+    ],
+    ids=["absence", "steps", "parentheses"],
+)
+def test_all_events_that_a_query_missed_are_told(engine: Engine, text: str) -> None:
+    engine.register(text, name="query")
+    engine.set_quotas(bindings=1)
+    engine.ingest(document(number) for number in range(4))
+    assert [each.query for each in engine.run_once()[0].suspended] == ["query"]
+    engine.set_quotas(bindings=None)
+    engine.ingest(Event(channel, f"e{ts}", ts, xml="<d><b>1</b></d>") for ts, channel in enumerate("SSTU", start=5))
+    assert engine.resume("query").missed == 3
+
+
+def test_the_consistency_of_a_suspended_query_with_steps_is_listed(engine: Engine) -> None:
+    """No live query has its steps."""
+    engine.add_channel("S", lateness="1 s")
+    engine.register("S[./b->x] NEXT {x = y} S[./b->y]", name="steps")
+    engine.set_quotas(pairs=0)
+    engine.ingest(document(number) for number in range(6))
+    assert [each.query for each in engine.run_once()[0].suspended] == ["steps"]
+    (row,) = consistency_rows(engine.home)
+    assert (row["query"], row["memory"], row["inserts"]) == ("steps", "1 s", len(engine.matches("steps")))
 
 
 def test_only_what_is_suspended_is_resumed(suspended: Engine) -> None:
