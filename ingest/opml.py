@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from lxml import etree
 
-from xscl.base.errors import SourceError
+from xscl.base.errors import DocumentError, SourceError
 from xscl.base.safe_xml import parse_xml
 from xscl.ingest.markup import collapse
 
@@ -47,7 +47,10 @@ def read_opml(data: bytes, *, source: str) -> Iterator[Outline]:
         SourceError: ``XSCL_BAD_OPML``: the document is no OPML.
         DocumentError: it is not well-formed, or over a limit.
     """
-    root = parse_xml(data)
+    try:
+        root = parse_xml(data)
+    except DocumentError as error:
+        raise type(error)(error.condition, f"{source}: {error.message}", hint=error.hint) from None
     body = next(root.iterchildren("body"), None)
     if root.tag != "opml" or body is None:
         raise SourceError("XSCL_BAD_OPML", f"{source}: the document is no OPML: its root is not 'opml' with a 'body'")

@@ -114,6 +114,8 @@ class Noted:
 
     source: str
     text: str
+    of_times: bool = False
+    """Whether it is about event times, which count only where events are stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,7 +266,7 @@ def _without_times(table: RowTable) -> Iterator[Noted]:
         told = (
             f"rows of the channel {table.channel} have the time of receipt; --ts {found[0]} takes it from that column"
         )
-        yield Noted(table.source, told)
+        yield Noted(table.source, told, of_times=True)
 
 
 def _read_split(content: io.BufferedIOBase, split: SplitPath, source: str, reading: Reading) -> Iterator[Record]:

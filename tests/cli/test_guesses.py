@@ -59,6 +59,15 @@ def test_rows_without_times(home: Home, tmp_path: Path) -> None:
     told = run(home, "ingest", str(rows)).stderr
     assert "rows of the channel readings have the time of receipt; --ts taken_at" in told
     assert "note" not in run(home, "ingest", str(rows), "--ts", "taken_at", "--channel", "other").stderr
+    # No time counts where nothing is stored, and there is no --ts.
+    run(home, "query", "add", "rooms", "readings[./room->r]")
+    tried = run(home, "query", "test", "rooms", str(rows))
+    assert tried.exit_code == 0 and "--ts" not in tried.stderr
+
+
+def test_groups_are_those_of_current_matches(home: Home) -> None:
+    error = run(home, "match", "list", "--by", "x").exception
+    assert isinstance(error, EngineError) and "--current" in str(error.hint)
 
 
 def test_queries_that_see_no_older_events_are_not_told_to_ask_for_them(home: Home) -> None:

@@ -249,6 +249,7 @@ def test_commands(run: Run, server: FeedServer, monkeypatch: pytest.MonkeyPatch,
     exported = run("feed", "export")
     assert exported.code == 0 and url in exported.out
     assert run("feed", "export", "list.opml").code == 0
+    assert "[XSCL_CANNOT_WRITE] none/list.opml" in run("feed", "export", "none/list.opml").err
     again = run("feed", "import", "list.opml", "--allow-private")
     assert again.code == 0 and "known" in again.err and "2 feeds, 0 refused" in again.err
     monkeypatch.setenv("XSCL_HOME", str(tmp_path / "other"))

@@ -104,7 +104,8 @@ class DryRun:
             if isinstance(record, Rejected):
                 self.problems.append(record)
             elif isinstance(record, Noted):
-                self._noted.append(f"{record.source}: {record.text}")
+                if not record.of_times:
+                    self._noted.append(f"{record.source}: {record.text}")
             elif isinstance(record, FeedDocument):
                 for event in in_fresh_dictionary(feed_events, record):
                     yield from self._of_event(event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Iterator
@@ -13,15 +14,30 @@ from xscl.base.errors import CatalogError
 
 __all__ = ["RunLock", "holder", "locked", "running", "try_lock"]
 
+_CLOSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+"""Error numbers of files that this user cannot write."""
+
 
 def try_lock(path: Path) -> BinaryIO | None:
     """Lock a file, which is made if need be, until it is closed; None if somebody else has it locked.
 
     While it is locked, the file says by which process.
+
+    Raises:
+        CatalogError: ``XSCL_READ_ONLY``: this user cannot write the file.
     """
     import fcntl  # Windows has none, and reads homes
 
-    lock = path.open("ab", buffering=0)
+    try:
+        lock = path.open("ab", buffering=0)
+    except OSError as error:
+        if error.errno not in _CLOSED:
+            raise
+        raise CatalogError(
+            "XSCL_READ_ONLY",
+            f"{path} cannot be written by this user, or its disk is read-only",
+            hint="listings need no more than reading; to change something, use the home's owner or a copy",
+        ) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -46,7 +62,7 @@ def locked(path: Path, doing: str, hint: str) -> Iterator[None]:
         hint: what whoever is refused may do.
 
     Raises:
-        CatalogError: ``XSCL_HOME_IN_USE``: somebody else has it.
+        CatalogError: ``XSCL_HOME_IN_USE``: somebody else has it.  ``XSCL_READ_ONLY``.
     """
     lock = try_lock(path)
     if lock is None:
@@ -62,12 +78,29 @@ def locked(path: Path, doing: str, hint: str) -> Iterator[None]:
 
 def holder(path: Path) -> str | None:
     """Who has a file locked, as in "process 17"; None: nobody."""
-    lock = try_lock(path) if path.exists() else None
+    try:
+        lock = try_lock(path) if path.exists() else None
+    except CatalogError:
+        return _holder(path) if _is_locked(path) else None
     if lock is not None:
         with lock:
             lock.truncate(0)
         return None
     return _holder(path) if path.exists() else None
+
+
+def _is_locked(path: Path) -> bool:
+    """Tell whether somebody has a file locked that this user can read at most."""
+    import fcntl
+
+    try:
+        with path.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _holder(path: Path) -> str:
@@ -82,7 +115,7 @@ def running(root: Path) -> AbstractContextManager[None]:
     """Take the lock of the home in this folder, under which batches run and files are put in order.
 
     Raises:
-        CatalogError: on entering, ``XSCL_HOME_IN_USE``.
+        CatalogError: on entering, ``XSCL_HOME_IN_USE``, ``XSCL_READ_ONLY``.
     """
     hint = "one process at a time runs batches on a home; wait until it is done, or stop it"
     return locked(root / "run.lock", f"runs batches on {root}", hint)

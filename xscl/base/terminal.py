@@ -63,4 +63,8 @@ def console(*, stderr: bool = False, soft_wrap: bool = True) -> Console:
         def render_str(self, text: str, **options: Any) -> Any:
             return super().render_str(safe_message(text), **options)
 
+        def on_broken_pipe(self) -> None:
+            """Leave it to the command line, for which a reader who has seen enough is no failure."""
+            raise BrokenPipeError
+
     return SafeConsole(stderr=stderr, soft_wrap=soft_wrap, highlight=False, emoji=False, markup=False)

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Annotated, Any
 
@@ -190,8 +191,16 @@ def _tell_traceback(kind: type[BaseException], error: BaseException, trace: Trac
     tell("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))
 
 
+def _open_standard_streams() -> None:
+    """Put an empty device where a standard stream was closed: another file would get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115
+
+
 def start() -> None:
     """Run the command line as a process of its own."""
+    _open_standard_streams()
     put_pandas_off()
     main()
 
@@ -213,12 +222,19 @@ def main() -> None:
             raise
         complain(f"error: {error}")
         sys.exit(1)
+    except UnicodeEncodeError as error:
+        if Output.verbose:
+            raise
+        complain(f"error: the encoding {error.encoding} of the output has no {error.object[error.start]!r}")
+        complain("  hint: PYTHONIOENCODING=utf-8, or a locale of UTF-8, lets all characters through")
+        sys.exit(1)
     except OSError as error:
         if Output.verbose:
             raise
         # Arrow's errors of files have no more than a path as their text.
         text = f"a file is missing or cannot be used: {error}"
         if error.strerror:
-            text = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+            where = "a file, or the output, cannot be used" if error.filename is None else error.filename
+            text = f"{where}: {error.strerror}"
         complain(f"error: {text}")
         sys.exit(1)

@@ -333,6 +333,7 @@ def feed_export(
 
     Example: xscl feed export subscriptions.opml
     """
+    from xscl.base.atomic_files import written_whole
     from xscl.catalog.subscriptions import outlines
     from xscl.cli.remote_feeds import remote_opml
     from xscl.ingest.opml import write_opml
@@ -342,5 +343,6 @@ def feed_export(
     if file == "-":
         give_bytes(data)
         return
-    Path(file).write_bytes(data + b"\n")
+    with written_whole(Path(file)) as stream:
+        stream.write(data + b"\n")
     say(f"written: {file}")

@@ -47,7 +47,7 @@ def item_list(
 ) -> None:
     """List items, the newest first, each in its newest version.
 
-    Example: xscl item list --feed bbc --since 2026-11-01 --like '*election*'
+    Example: xscl item list --feed bbc --since NOW-7d --like '*election*'
     """
     from xscl.answers.item_listing import ITEM_COLUMNS, ItemFilter, item_rows
     from xscl.cli.next_steps import no_items

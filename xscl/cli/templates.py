@@ -45,7 +45,7 @@ def template_show(
 ) -> None:
     """Show a template: its join graph, and how many queries have it.
 
-    Example: xscl template show T1 --graph mermaid
+    Example: xscl template show t2_09bc611bb4aa3c95 --graph mermaid
     """
     from xscl.answers.explaining.templates import template_facts, template_text
     from xscl.catalog.groups import read_template
@@ -82,8 +82,8 @@ def template_sql(
 ) -> None:
     """Print a template's conjunctive query; 'xscl sql' runs it as it is, and other databases on exported relations.
 
-    Example: xscl template sql T1
-    xscl template sql T1 --query same_story --dialect duckdb
+    Example: xscl template sql t2_09bc611bb4aa3c95
+    xscl template sql t2_09bc611bb4aa3c95 --query same_story --dialect duckdb
     """
     from xscl.answers.explaining.templates import template_sql_text
 
@@ -99,7 +99,7 @@ def template_sql(
 def template_datalog(template: str, at: ServedOptions) -> None:
     """Print a template's conjunctive query as a Datalog rule, as the thesis writes it.
 
-    Example: xscl template datalog T1
+    Example: xscl template datalog t2_09bc611bb4aa3c95
     """
     from xscl.catalog.groups import read_template
     from xscl.templates.statements.picture import datalog

@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.docids import PUBLISHED
+from xscl.base.errors import CatalogError
 from xscl.base.locks import holder
 from xscl.base.sealed import LIST, damaged_files
 from xscl.catalog.counters import REMOVED_EVENTS, total
@@ -130,7 +131,7 @@ def examine_home(home: Home, *, deep: bool = False) -> Health:
         for file in named
         if (found := _damage(home.root, file, deep=deep, counting=counting, exact=exact)) is not None
     )
-    unnamed = tuple(unnamed_files(home))
+    unnamed = _unnamed(home)
     return Health(
         free,
         runs,
@@ -142,6 +143,16 @@ def examine_home(home: Home, *, deep: bool = False) -> Health:
         places=places,
         counts=counts,
     )
+
+
+def _unnamed(home: Home) -> tuple[Path, ...]:
+    try:
+        return tuple(unnamed_files(home))
+    except CatalogError as error:
+        if error.condition != "XSCL_READ_ONLY":
+            raise
+        # Only who may write can wait for a file that somebody is about to name.
+        return ()
 
 
 def looks_like_a_catalogue(path: Path) -> str | None:

@@ -19,6 +19,7 @@ from xscl.base.types import Event
 from xscl.cli.app import main
 from xscl.engine import Engine
 from xscl.store.home import init_home, open_home
+from xscl.upkeep.health import examine_home
 
 LISTINGS = (("match", "list"), ("query", "list"), ("stats",), ("channel", "list"))
 NOBODY = 65_534
@@ -86,8 +87,12 @@ def test_a_home_that_cannot_be_written_is_listed(root: Path, log: str, capsys: p
     with as_another_user():
         found = [told(capsys, root, *command) for command in LISTINGS]
         code, _, refused = told(capsys, root, "query", "drop", "q")
+        of_run = told(capsys, root, "run", "--once")
+        health = examine_home(open_home(root))
     assert [each[:2] for each in found] == expected, found
     assert code == 1 and "XSCL_READ_ONLY" in refused and "Traceback" not in refused
+    assert of_run[0] == 1 and "[XSCL_READ_ONLY]" in of_run[2] and "run.lock" in of_run[2]
+    assert health.runs is None
     writer.close()
 
 

@@ -42,7 +42,7 @@ def test_what_is_no_list(document: bytes) -> None:
 
 
 def test_what_is_not_well_formed() -> None:
-    with pytest.raises(MalformedDocumentError):
+    with pytest.raises(MalformedDocumentError, match=r"a\.opml: line 1"):
         read_opml(b"<opml><body>", source="a.opml")
 
 

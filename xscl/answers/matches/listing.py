@@ -231,7 +231,11 @@ def _refuse_mixed(asked: Listing) -> None:
     if asked.current and asked.after is not None:
         raise EngineError("XSCL_BAD_OPTION", "current: matches behind a cursor are all that came", hint="leave out one")
     if asked.by and not asked.current:
-        raise EngineError("XSCL_BAD_OPTION", "by: groups are those of current matches", hint="ask for current=True")
+        raise EngineError(
+            "XSCL_BAD_OPTION",
+            "by: groups are those of current matches",
+            hint="ask for current ones by --current, or current=True",
+        )
 
 
 def named_matches(home: Home, matches: Iterator[_Item]) -> Iterator[_Item]:
