@@ -7,6 +7,7 @@
   documents held
 * ``channels``: Creating, changing and dropping channels and their streams
 * ``feed_lateness``: Declaring the lateness of single feeds, in channels with ``--lateness auto``
+* ``levels``: Levels of consistency of queries about absence, as the catalogue keeps them
 * ``loading``: Writing registered queries to the catalogue, many at a time
 * ``memory``: Memory of what transactions have compiled and written
 * ``notes``: Notes on queries that are taken

@@ -41,20 +41,18 @@ from xscl.catalog.tables import (
     in_parts,
 )
 from xscl.language.absence import cut_offset
-from xscl.language.compile import at_level
 from xscl.language.compiled import CompiledQuery
 from xscl.language.forms import Prepared
 from xscl.language.query_rows import guards_of, variables_of
 from xscl.language.syntax import ast
-from xscl.language.syntax.format import format_level
-from xscl.language.syntax.parser import parse_level
 from xscl.registry.allowances import Allowances
+from xscl.registry.levels import level_of
 from xscl.registry.memory import Known
 from xscl.registry.unshared import set_apart
 from xscl.templates.statements.relations import rt_rows
 from xscl.templates.template import Template
 
-__all__ = ["Loading", "level_of", "levelled", "query_digest"]
+__all__ = ["Loading", "query_digest"]
 
 _FREE = 200
 """Names that are looked up together for queries without one."""
@@ -370,18 +368,6 @@ def _part_rows(one: _Waiting, numbers: Mapping[str, int]) -> Iterator[Row]:
 def _stored(distance: int | None) -> int | None:
     """Return a distance behind clocks as it is kept."""
     return None if distance is None else cut_offset(distance)
-
-
-def level_of(compiled: CompiledQuery) -> str | None:
-    """Return the level of a query about absence as it is kept."""
-    return None if compiled.level is None else format_level(compiled.level)
-
-
-def levelled(prepared: Prepared, level: str | None) -> Prepared:
-    """Return a query at the level that it is kept with; None: it has none."""
-    if level is None:
-        return prepared
-    return replace(prepared, compiled=at_level(prepared.compiled, parse_level(level)))
 
 
 def _collision(what: str, first: object, second: object) -> CatalogError:

@@ -16,7 +16,8 @@ from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Prepared, Preparer
 from xscl.language.syntax.parser import parse_query
-from xscl.registry.loading import Loading, levelled
+from xscl.registry.levels import levelled
+from xscl.registry.loading import Loading
 from xscl.registry.memory import Memory
 from xscl.registry.query_list import reads
 

@@ -28,7 +28,8 @@ from xscl.language.syntax.format import format_query
 from xscl.language.syntax.statements import RawStatement, one_query, require_characters
 from xscl.registry.channel_names import ChannelNames
 from xscl.registry.counted import refuse_counted
-from xscl.registry.loading import Loading, levelled
+from xscl.registry.levels import levelled
+from xscl.registry.loading import Loading
 from xscl.registry.memory import Memory
 from xscl.registry.notes import contradiction_notes, name_notes
 from xscl.registry.publish_graph import is_published

@@ -24,7 +24,8 @@ from xscl.catalog.tables import GROUPS, GUARDS, INSTANCES, NEVER, QUERIES, TEMPL
 from xscl.language.compiled import CompiledQuery
 from xscl.language.forms import Preparer
 from xscl.language.query_rows import guards_of, variables_of
-from xscl.registry.loading import level_of, levelled, query_digest
+from xscl.registry.levels import level_of, levelled
+from xscl.registry.loading import query_digest
 from xscl.templates.statements.relations import rt_rows
 
 __all__ = ["Difference", "derived_differences"]
