@@ -12,12 +12,12 @@ import pytest
 from http_service import SAME, SETTINGS, XML, Running, running
 from waiting import wait_for
 
-from xscl.base.errors import EngineError
+from xscl.base.errors import CatalogError, EngineError
 from xscl.catalog.tokens import add_token, revoke_token, set_limits
 from xscl.engine import Engine
 from xscl.service.access import _Rates
-from xscl.service.server import make_server
-from xscl.store.home import init_home
+from xscl.service.server import make_server, serve
+from xscl.store.home import init_home, open_home
 
 
 def refusal(response: httpx2.Response) -> tuple[int, str]:
@@ -198,3 +198,13 @@ def test_without_tokens_the_service_stays_on_this_machine(tmp_path: Path) -> Non
         taken = socket.create_server(("127.0.0.1", 0))
         with taken, pytest.raises(EngineError, match="XSCL_ADDRESS_IN_USE"):
             make_server(engine, replace(SETTINGS, port=taken.getsockname()[1]), print)
+
+
+def test_a_service_that_cannot_begin_says_why(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    home = init_home(tmp_path / "home")
+    in_use = pytest.raises(CatalogError, match="XSCL_HOME_IN_USE")
+    with Engine(home) as batches, batches.alone(), Engine(open_home(home.root)) as engine, in_use:
+        serve(engine, SETTINGS, log=print, ready=print)
+    with Engine(open_home(home.root)) as engine, pytest.raises(EngineError, match="'3x' is no duration"):
+        serve(engine, replace(SETTINGS, every="3x"), log=print, ready=print)
+    assert "Traceback" not in capfd.readouterr().err

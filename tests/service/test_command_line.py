@@ -214,7 +214,7 @@ def test_refusals(service: Running, ask: CliRunner, monkeypatch: pytest.MonkeyPa
     assert ask.invoke(app, ["query", "list", "--url", service.address, "--home", "x"]).exit_code == 2
     monkeypatch.delenv("XSCL_TOKEN")
     error = ask.invoke(app, ["query", "list"]).exception
-    assert isinstance(error, EngineError) and error.condition == "XSCL_UNAUTHORIZED"
+    assert isinstance(error, EngineError) and error.condition == "XSCL_UNAUTHORIZED" and "XSCL_TOKEN" in str(error.hint)
 
 
 def test_rows_of_sql(capsys: pytest.CaptureFixture[str]) -> None:

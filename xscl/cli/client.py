@@ -27,14 +27,20 @@ _PAUSES_S = (0.5, 1.0, 2.0, 4.0)
 """Pauses after calls that nobody answered."""
 
 
+_OWN_HINTS = {
+    "XSCL_UNAUTHORIZED": "XSCL_TOKEN has the token; 'xscl token add NAME' makes one, on the home of the service"
+}
+"""Hints by conditions whose own hints are for those who write requests."""
+
+
 def error_of(problem: Mapping[str, Any]) -> EngineError:
     """Make the error that a problem of the service tells, with its place and a caret where it has them."""
     condition = str(problem.get("type", "")).rpartition(":")[2] or "XSCL_INTERNAL"
     message = str(problem.get("detail", "the service gave no reason"))
     if problem.get("line") is not None and problem.get("caret"):
-        caret = "\n".join(f"    {line}" for line in str(problem["caret"]).split("\n"))
+        caret = "\n".join(f"  {line}" for line in str(problem["caret"]).split("\n"))
         message = f"line {problem['line']}, column {problem.get('column')}: {message}\n{caret}"
-    hint = problem.get("hint")
+    hint = _OWN_HINTS.get(condition, problem.get("hint"))
     return EngineError(condition, message, hint=None if hint is None else str(hint))
 
 

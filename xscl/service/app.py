@@ -57,7 +57,8 @@ def make_app(service: Service, log: Callable[[str], None]) -> FastAPI:
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
-        service.start()
+        if service.handle is None:
+            service.start()
         try:
             yield
         finally:

@@ -97,7 +97,7 @@ def serve(
 
     Raises:
         EngineError: ``XSCL_BAD_OPTION``: a service without tokens would answer to other machines.
-            ``XSCL_ADDRESS_IN_USE``: something else listens there.
+            ``XSCL_ADDRESS_IN_USE``: something else listens there.  ``XSCL_BAD_OPTION`` also: ``every`` is no duration.
         CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on the home.
     """
     # Threads that compute let the one that serves requests have its turn sooner.
@@ -107,6 +107,8 @@ def serve(
     host, port = listening.getsockname()[:2]
 
     async def run() -> None:
+        # Of an error within its own start uvicorn prints the trace, and ends the process.
+        server.service.start()
         told = asyncio.create_task(_tell_ready(server, lambda: ready(f"http://{_shown(host)}:{port}")))
         try:
             await server.serve(sockets=[listening])
