@@ -84,6 +84,11 @@ def _main() -> None:
         give_bytes(json.dumps({"problem": problem_of(error)}).encode())
     except (MemoryError, pa.ArrowMemoryError):
         sys.exit(NO_MEMORY)
+    except RuntimeError as error:
+        # Python raises no MemoryError where there is none for the stack of a thread.
+        if "start new thread" not in str(error):
+            raise
+        sys.exit(NO_MEMORY)
 
 
 if __name__ == "__main__":
