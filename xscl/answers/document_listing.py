@@ -7,11 +7,15 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from xscl.base.docids import place_of
 from xscl.base.errors import CatalogError
 from xscl.base.system_errors import named_file_faults
 from xscl.catalog.channels import read_channels, read_streams
+from xscl.catalog.event_places import latest_events
+from xscl.catalog.id_ranges import rows_by_id
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import ChannelInfo
+from xscl.catalog.retained_from import keep_times, sight_of
 from xscl.catalog.tables import EVENT_IDS
 from xscl.store.event_files import event_document, events_of
 from xscl.store.home import Home
@@ -38,8 +42,7 @@ def latest_documents(home: Home, channel: str, limit: int) -> list[HeldDocument]
     """Return the documents of a channel, or of the channel of a stream, that came last, the last one first."""
     with home.catalog.read() as connection:
         name = resolve_stream(read_streams(connection), channel)[0]
-        newest = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.channel == name)
-        docids = list(connection.scalars(newest.order_by(EVENT_IDS.c.docid.desc()).limit(limit)))
+        docids = latest_events(connection, name, limit)
     found = dict(_documents(home, docids))
     return [found[docid] for docid in docids if docid in found]
 
@@ -52,8 +55,10 @@ def held_document(home: Home, channel: str, id_: str) -> HeldDocument:
     """
     with home.catalog.read() as connection:
         named = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.channel == channel, EVENT_IDS.c.id == id_)
-        docid = connection.scalar(named)
-    found = [] if docid is None else _documents(home, [docid])
+        docids = list(connection.scalars(named))
+        if not docids:
+            docids = [row.docid for _, row in rows_by_id(connection, home.root, {channel: [id_]})]
+    found = _documents(home, docids)
     if not found:
         raise CatalogError("XSCL_ITEM_NOT_FOUND", f"channel {channel!r} holds no event {id_!r}")
     return found[0][1]
@@ -62,10 +67,13 @@ def held_document(home: Home, channel: str, id_: str) -> HeldDocument:
 def _documents(home: Home, docids: list[int]) -> list[tuple[int, HeldDocument]]:
     with home.catalog.read() as connection:
         channels = read_channels(connection)
+        sight = {name: sight_of(connection, name) for name in keep_times(connection)}
     with named_file_faults(home.root):
         rows = events_of(home, docids, ["docid", "channel", "id", "ts", "content", "cells"]).to_pylist()
     found = []
     for row in rows:
+        if row["channel"] in sight and not sight[row["channel"]].has(place_of(row["docid"]), row["ts"]):
+            continue
         channel = channels[row["channel"]]
         text = event_document(row["content"], row["cells"], channel)
         columns = None if row["content"] is not None else _row(row["cells"], channel)

@@ -20,6 +20,7 @@ from xscl.base.types import format_time
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.memberships import aliases
 from xscl.catalog.records import RAW
+from xscl.catalog.retained_from import in_sight
 from xscl.catalog.tables import EVENT_IDS, FEEDS, in_parts
 from xscl.store.event_files import events_of
 from xscl.store.home import Home
@@ -108,11 +109,12 @@ def _addresses(connection: Connection) -> dict[str, str]:
     return {row.identity: row.url or row.identity for row in found}
 
 
-def _items() -> sa.Select[tuple[object, ...]]:
-    """All versions of items, without the entries as they were published."""
+def _items(connection: Connection) -> sa.Select[tuple[object, ...]]:
+    """All versions of items in sight, without the entries as they were published."""
     ids = EVENT_IDS.c
     columns = ids.channel, ids.id, ids.base, ids.feed, ids.version, ids.docid, ids.ts
-    return sa.select(*columns).where(ids.feed != "", ids.channel.not_like(f"%{RAW}"))
+    of_feeds = ids.feed != "", ids.channel.not_like(f"%{RAW}"), ids.membership.not_in(aliases(connection))
+    return sa.select(*columns).where(*of_feeds, in_sight(connection))
 
 
 def _newest(
@@ -120,20 +122,20 @@ def _newest(
 ) -> Iterator[sa.Row[tuple[object, ...]]]:
     """Select the versions that are asked for, the newest first."""
     ids = EVENT_IDS.c
-    statement = _items().order_by(ids.ts.desc(), ids.docid.desc())
+    asked: list[sa.ColumnElement[bool]] = []
     if identities is not None:
-        statement = statement.where(ids.feed.in_(identities))
+        asked.append(ids.feed.in_(identities))
     if wanted.channel is not None:
-        statement = statement.where(ids.channel == wanted.channel)
+        asked.append(ids.channel == wanted.channel)
     if wanted.since is not None:
-        statement = statement.where(ids.ts >= wanted.since)
+        asked.append(ids.ts >= wanted.since)
     if wanted.until is not None:
-        statement = statement.where(ids.ts <= wanted.until)
+        asked.append(ids.ts <= wanted.until)
     if wanted.after is not None:
         ts, docid = _place(wanted.after)
-        statement = statement.where(sa.or_(ids.ts < ts, sa.and_(ids.ts == ts, ids.docid < docid)))
+        asked.append(sa.or_(ids.ts < ts, sa.and_(ids.ts == ts, ids.docid < docid)))
     with catalog.read() as connection:
-        statement = statement.where(ids.membership.not_in(aliases(connection)))
+        statement = _items(connection).where(*asked).order_by(ids.ts.desc(), ids.docid.desc())
         yield from connection.execution_options(yield_per=MOST).execute(statement)
 
 
@@ -181,9 +183,10 @@ def _last_versions(
 ) -> dict[tuple[str, str, str], int]:
     ids = EVENT_IDS.c
     found: dict[tuple[str, str, str], int] = {}
+    shown = in_sight(connection)
     for some in in_parts(sorted({row.base for row in rows})):
         for channel in sorted({row.channel for row in rows}):
-            mine = ids.channel == channel, ids.base.in_(some)
+            mine = ids.channel == channel, ids.base.in_(some), shown
             newest = sa.select(ids.feed, ids.base, sa.func.max(ids.version).label("version")).where(*mine)
             for row in connection.execute(newest.group_by(ids.feed, ids.base)):
                 found[channel, row.feed, row.base] = row.version
@@ -199,7 +202,7 @@ def _search_rows(home: Home, connection: Connection, text: str, feed: str | None
     """Return the rows of items with an id, or a part of an id, title or link; those of ids go before those of parts."""
     ids = EVENT_IDS.c
     part = "".join(f"\\{c}" if c in "\\%_" else c for c in text)
-    statement = _items().where(ids.membership.not_in(aliases(connection)))
+    statement = _items(connection)
     if feed is not None:
         listed = [row.identity for row in find_listed(connection, feed) if row.identity is not None]
         statement = statement.where(ids.feed.in_(listed))

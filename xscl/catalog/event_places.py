@@ -5,6 +5,7 @@ Row windows count them, before all conditions.  A copy that a stream brings late
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.number_order import each_once
 from xscl.catalog.memberships import aliases
+from xscl.catalog.retained_from import in_sight
 from xscl.catalog.tables import EVENT_IDS, ROW_RANGES
 from xscl.templates.columns import Int64s
 
-__all__ = ["event_places", "places_before"]
+__all__ = ["event_places", "latest_events", "places_before"]
 
 
 def event_places(connection: Connection, channel: str, first: int, last: int) -> Int64s:
@@ -44,6 +46,23 @@ def places_before(connection: Connection, channel: str, before: int, count: int)
         if not left:
             break
     return each_once(np.concatenate(parts))[-count:]
+
+
+def latest_events(connection: Connection, channel: str, count: int) -> list[int]:
+    """Return the greatest numbers of events in sight of a channel, published ones included, the greatest one first.
+
+    Rows whose ids are kept as ranges have no times here, so some of theirs may be out of sight.
+    """
+    ids = EVENT_IDS.c
+    mine = ids.channel == channel, ids.membership.not_in(aliases(connection)), in_sight(connection)
+    single = sa.select(ids.docid).where(*mine).distinct().order_by(ids.docid.desc()).limit(count)
+    spans = _spans(channel).order_by(ROW_RANGES.c.docid.desc()).limit(count)
+    rows = (
+        docid
+        for row in connection.execute(spans)
+        for docid in range(row.last_docid, max(row.docid, row.last_docid - count + 1) - 1, -1)
+    )
+    return sorted((*connection.scalars(single), *islice(rows, count)), reverse=True)[:count]
 
 
 def _ids(connection: Connection, channel: str) -> sa.Select[Any]:

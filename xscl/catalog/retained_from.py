@@ -15,7 +15,7 @@ from xscl.catalog.intake_order import read_processed
 from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import CHANNELS, EVENT_IDS
 
-__all__ = ["Sight", "held_times", "held_up", "held_up_note", "keep_times", "sight_of"]
+__all__ = ["Sight", "held_times", "held_up", "held_up_note", "in_sight", "keep_times", "sight_of"]
 
 
 def held_times(connection: Connection) -> dict[str, int]:
@@ -61,6 +61,16 @@ def sight_of(connection: Connection, channel: str) -> Sight:
     """Return which events of a channel are in sight as of the last commit."""
     kept_from = connection.scalar(sa.select(CHANNELS.c.kept_from).where(CHANNELS.c.name == channel))
     return Sight(kept_from, read_processed(connection))
+
+
+def in_sight(connection: Connection) -> sa.ColumnElement[bool]:
+    """Return the rows of ``event_ids`` of events that are in sight as of the last commit, whatever their channel."""
+    if connection.scalar(sa.select(sa.func.count(CHANNELS.c.kept_from))) == 0:
+        return sa.true()
+    ids = EVENT_IDS.c
+    # Ids without a time are of documents that batches published.
+    gone = sa.exists().where(CHANNELS.c.name == ids.channel, CHANNELS.c.kept_from > ids.ts)
+    return ~gone | (ids.docid > read_processed(connection))
 
 
 def held_up(catalog: Catalog) -> list[str]:
