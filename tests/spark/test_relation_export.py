@@ -67,3 +67,32 @@ def test_the_printed_statement_runs_on_exported_relations(engine: Engine, tmp_pa
 def test_a_pattern_that_fits_nothing(engine: Engine) -> None:
     with pytest.raises(xscl.EngineError, match="XSCL_BAD_OPTION"):
         chosen_relations(engine.home, ["nothing*"])
+
+
+def test_the_printed_statement_joins_replayed_events(engine: Engine) -> None:
+    engine.add_channel("S", lateness="0 s")
+    engine.register("S//book->b[./author->a] JOIN {a = c, UNBOUNDED} S//blog->g[./author->c]", name="joined")
+    for name, ts, kind in (("d0", 50, "book"), ("d1", 10, "blog"), ("d2", 60, "blog")):
+        engine.ingest([xscl.Event("S", name, ts, xml=f"<{kind}><author>Ann</author></{kind}>")])
+    engine.run_once()
+    assert answers(engine, "joined") == {(2, 4)}
+    engine.replay_late(ids=["d1"])
+    # A replay that waits has joined nothing.
+    assert answers(engine, "joined") == {(2, 4)}
+    engine.run_once()
+    assert answers(engine, "joined") == {(2, 3), (2, 4)}
+
+
+def answers(engine: Engine, query: str) -> set[tuple[int, int]]:
+    """The documents that the printed statements find, of the query alone and of its template, as matches have them."""
+    template = engine.home.catalog.ask(read_query, query).template
+    own = template_sql_text(engine.home.catalog, template, query, Dialect.spark)
+    of_all = (
+        f"SELECT * FROM ({template_sql_text(engine.home.catalog, template, None, Dialect.spark)}) WHERE qid = '{query}'"
+    )
+    matches = f"SELECT docids[0] AS docid1, docids[1] AS docid2 FROM matches WHERE qid = '{query}'"
+    found = [
+        {tuple(row) for row in engine.sql(text).select("docid1", "docid2").collect()} for text in (own, of_all, matches)
+    ]
+    assert found[0] == found[1] == found[2]
+    return found[0]

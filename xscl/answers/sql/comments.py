@@ -225,7 +225,7 @@ RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
             "R_docTS: documents that a batch has processed, and later copies of them",
             {
                 "item": "number of the first version of its item",
-                "late": "whether it came too late for joins",
+                "late": "whether it came too late for joins, and no replay has joined it",
                 "whole": "false: a copy that a stream brought later",
             },
         ),

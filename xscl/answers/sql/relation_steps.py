@@ -120,12 +120,20 @@ def _r_docts(needs: Needs) -> list[Step]:
     return [
         held_events(needs),
         step(
+            "replayed_events",
+            "Late events that a batch has joined since, as if they had been in time.",
+            "docid",
+            f"select docid from xscl_late where replayed <= {needs.processed}",
+        ),
+        step(
             "r_docts",
             "Documents that a batch has processed, and later copies of them (whole is false).",
             "docid ts channel id item late whole",
             f"""
-            select e.docid, e.ts, e.channel, e.id, e.item, e.late, coalesce(m.whole, true) as whole
+            select e.docid, e.ts, e.channel, e.id, e.item, e.late and r.docid is null as late,
+                   coalesce(m.whole, true) as whole
             from held_events e left join xscl_memberships m on m.number = e.membership and m.channel = e.channel
+            left join replayed_events r on r.docid = e.docid
             where {place_sql("e.docid")} <= {needs.processed}
             """,
         ),
