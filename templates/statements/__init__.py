@@ -3,6 +3,7 @@
 Modules in reading order:
 
 * ``relations``: the relations that statements speak of
+* ``constants``: rows of R_T as columns or as the constants of one query
 * ``sql``: the thesis' conjunctive query of a template, for people and for tests
 * ``dialect``: dialects of SQL, by their names
 * ``dialects``: statements of templates as texts of Spark SQL, SQLite and DuckDB

@@ -21,6 +21,7 @@ __all__ = [
     "R_ORDINAL",
     "RELATIONS",
     "SUBSCRIBED",
+    "held_columns",
     "rt_rows",
     "rt_table",
     "var_key",
@@ -100,6 +101,11 @@ def var_key(name: str) -> int:
     return key - (1 << 64) if key >> 63 else key
 
 
+def held_columns(template: Template) -> tuple[str, ...]:
+    """Name the columns of R_T in which queries that start with history differ, beside ``SUBSCRIBED``."""
+    return ("docid_from", *(f"held{block}" for block in range(1, template.block_count + 1)))
+
+
 def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
     """``rt_<template>``: one row per query (and case): R_T of the thesis (6.4), with windows and operators as columns.
 
@@ -108,7 +114,8 @@ def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
     query matches with these two members exchanged, too.  ``f_e`` and ``add_e`` are the nearest doubles of exact
     fractions.  A match's members all come after place ``sees_from`` of the intake order, and have a ``ts`` of at least
     ``ts_from`` unless that is NULL (STARTING).  A block's document satisfies ``guard<i>`` unless that is NULL.  The
-    document is among the ``n<i>`` newest events of its channel when the last member comes, unless that is NULL.
+    document is among the ``n<i>`` newest events of its channel when the last member comes, unless that is NULL.  If it
+    came up to place ``docid_from``, it has a ``ts`` of at least ``held<i>``, unless that is NULL.
     """
     columns: list[Column[object]] = [
         Column("qid", String),
@@ -149,11 +156,12 @@ def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
         Column(f"n{block}", BigInteger, comment="how many newest events of its channel the block's is among; NULL: any")
         for block in range(1, template.block_count + 1)
     ]
+    columns += [Column(name, BigInteger) for name in held_columns(template)]
     return Table(f"rt_{template.id}", metadata or MetaData(), *columns)
 
 
 def rt_rows(template: Template, group: Group) -> list[dict[str, object]]:
-    """Return the columns of R_T that a group fills, a row a case; ``qid`` and ``SUBSCRIBED`` are the subscriber's."""
+    """Return the columns of R_T that a group fills, a row a case; others are the subscriber's."""
     streams = {f"stream{block + 1}": group.stream(block) or None for block in range(template.block_count)}
     guards = {f"guard{block + 1}": _guard_name(group, block) for block in range(template.block_count)}
     newest = {f"n{block + 1}": group.newest_rows(block) or None for block in range(template.block_count)}

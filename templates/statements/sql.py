@@ -7,10 +7,9 @@ equal to these statements, which run unchanged on Spark SQL and on SQLite.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import (
-    BindParameter,
     ColumnElement,
     CompoundSelect,
     FromClause,
@@ -18,9 +17,7 @@ from sqlalchemy import (
     and_,
     case,
     false,
-    literal,
     not_,
-    null,
     or_,
     select,
     true,
@@ -28,13 +25,22 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
-from sqlalchemy.sql.elements import Null, True_
 from sqlalchemy.sql.functions import GenericFunction
 from sqlalchemy.sql.selectable import NamedFromClause
 
 from xscl.base.docids import PUBLISHED, SERIAL_BITS
 from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.graph import MIRRORED
+from xscl.templates.statements.constants import (
+    UNKNOWN,
+    Columns,
+    Constants,
+    decided,
+    is_constant,
+    is_null,
+    unsettled,
+    value_of,
+)
 from xscl.templates.statements.relations import (
     R_BIN,
     R_DOC,
@@ -51,7 +57,13 @@ __all__ = ["cq_statement", "query_statement"]
 
 
 def cq_statement(
-    template: Template, *, streams: bool = True, exchanges: bool = True, guards: bool = True, rows: bool = False
+    template: Template,
+    *,
+    streams: bool = True,
+    exchanges: bool = True,
+    guards: bool = True,
+    rows: bool = False,
+    held: bool = False,
 ) -> Select[tuple[object, ...]]:
     """CQ_T over ``rt_<template>``, ``r_bin``, ``r_doc``, ``r_docts``, ``r_member`` and ``r_guard``.
 
@@ -59,14 +71,14 @@ def cq_statement(
     more than times, because versions of one item never join and ONCE orders equal times by channel and id.  Without
     ``streams`` it is for queries and documents that know none, without ``exchanges`` for queries whose R_T has no
     ``exchange_i_j``, without ``guards`` for queries that have none.  With ``rows``, and ``r_ordinal``, it is also for
-    queries with row windows.
+    queries with row windows, with ``held`` for queries that came when retention had taken events.
     """
-    found = _Matched(template, rt_table(template).alias("rt"), streams, guards, "", rows)
+    found = _Matched(template, rt_table(template).alias("rt"), streams, guards, "", rows, held)
     conditions = found.conditions
     if exchanges and template.block_count > 1:
-        other = _Matched(template, rt_table(template).alias("rtx"), streams, guards, "x")
+        other = _Matched(template, rt_table(template).alias("rtx"), streams, guards, "x", held=held)
         conditions.append(not_(_exchanged(found, other, streams)))
-    return found.select().where(*_unsettled(conditions))
+    return found.select().where(*unsettled(conditions))
 
 
 def query_statement(
@@ -78,70 +90,27 @@ def query_statement(
     """
     cases = []
     for row in rows:
-        found = _Matched(template, _Constants(template, row), True, True, "", True)
+        found = _Matched(template, Constants(template, row), True, True, "", True, True)
         conditions = found.conditions
         if any(row[name] for name in row if name.startswith("exchange_")):
-            others = (_Matched(template, _Constants(template, each), True, True, "x") for each in rows)
+            others = (_Matched(template, Constants(template, each), True, True, "x", held=True) for each in rows)
             conditions += [not_(_exchanged(found, other, True)) for other in others]
-        cases.append(found.select().where(*_unsettled(conditions)))
+        cases.append(found.select().where(*unsettled(conditions)))
     return cases[0] if len(cases) == 1 else union_all(*cases)
-
-
-class _Columns(Protocol):
-    """A row of R_T: a relation that is joined, or the constants of one query."""
-
-    @property
-    def c(self) -> Any:
-        """Columns by their names."""
-
-
-class _Constants:
-    """A row of R_T as constants."""
-
-    def __init__(self, template: Template, row: Mapping[str, object]) -> None:
-        columns = rt_table(template).columns
-        self.c: dict[str, ColumnElement[Any]] = {
-            column.name: null() if row[column.name] is None else literal(row[column.name], column.type)
-            for column in columns
-        }
-
-
-_UNKNOWN = object()
-"""Value of a column of a relation."""
-
-
-def _value(column: ColumnElement[Any]) -> object:
-    """Return the value of a constant."""
-    if isinstance(column, Null):
-        return None
-    return column.value if isinstance(column, BindParameter) else _UNKNOWN
-
-
-def _unsettled(conditions: Sequence[ColumnElement[bool]]) -> list[ColumnElement[bool]]:
-    """Leave out the conditions that hold anyway."""
-    return [condition for condition in conditions if not isinstance(condition, True_)]
-
-
-def _decided(holds: bool) -> ColumnElement[bool]:
-    return true() if holds else false()
-
-
-def _is(column: ColumnElement[Any], constant: object) -> ColumnElement[bool]:
-    """Compare a column of R_T with a constant; what is known already is decided here."""
-    value = _value(column)
-    return column == constant if value is _UNKNOWN else _decided(value == constant)
-
-
-def _is_null(column: ColumnElement[Any]) -> ColumnElement[bool]:
-    value = _value(column)
-    return column.is_(None) if value is _UNKNOWN else _decided(value is None)
 
 
 class _Matched:
     """The relations of a template's matches joined, and their conditions, whatever ``exchange_i_j`` says."""
 
     def __init__(
-        self, template: Template, rt: _Columns, streams: bool, guards: bool, mark: str, rows: bool = False
+        self,
+        template: Template,
+        rt: Columns,
+        streams: bool,
+        guards: bool,
+        mark: str,
+        rows: bool = False,
+        held: bool = False,
     ) -> None:
         """``mark`` ends the names of relations, so that they may stand in one statement with others."""
         self.template = template
@@ -159,13 +128,16 @@ class _Matched:
         for block, doc in enumerate(docs):
             query.join(doc, [], block, [])
         self.conditions = [*query.conditions, *_document_conditions(template, rt, docs)]
+        for block, doc in enumerate(docs, start=1) if held else ():
+            if value_of(rt.c[f"held{block}"]) is not None:
+                self._ask_time(block, doc)
         for block, doc in enumerate(docs, start=1) if streams else ():
             self._ask_stream(block, doc)
         for block, doc in enumerate(docs, start=1) if guards else ():
-            if _value(rt.c[f"guard{block}"]) is not None:
+            if value_of(rt.c[f"guard{block}"]) is not None:
                 self._ask_guard(block, doc)
         for block, doc in enumerate(docs, start=1) if rows and len(docs) > 1 else ():
-            if _value(rt.c[f"n{block}"]) is not None:
+            if value_of(rt.c[f"n{block}"]) is not None:
                 self._count_rows(block, doc)
 
     def _join_values(self, edge: int) -> None:
@@ -182,22 +154,27 @@ class _Matched:
                 on.append(_comparison(rt, edge, kind, values["l"], values["r"]))
             self.query.join(doc, on, template.blocks[place], [(place, doc.c.node)])
 
+    def _ask_time(self, block: int, doc: NamedFromClause) -> None:
+        """Ask that a block's event came after the query, or was held when the query came."""
+        held, before = self.rt.c[f"held{block}"], self.rt.c["docid_from"]
+        self.conditions.append(or_(is_null(held), _place(doc.c.docid) > before, doc.c.ts >= held))
+
     def _ask_stream(self, block: int, doc: NamedFromClause) -> None:
         """Ask that a block's event came by the stream that the block names, or else by the channel itself."""
         member, stream = R_MEMBER.alias(f"m{block}{self.mark}"), self.rt.c[f"stream{block}"]
-        if _value(stream) is None:
+        if value_of(stream) is None:
             self.conditions.append(doc.c.whole == true())
             return
         of_stream = and_(member.c.docid == doc.c.docid, member.c.stream == stream)
         self.query.left_join(member, of_stream)
-        self.conditions.append(or_(member.c.docid.is_not(None), and_(_is_null(stream), doc.c.whole == true())))
+        self.conditions.append(or_(member.c.docid.is_not(None), and_(is_null(stream), doc.c.whole == true())))
 
     def _ask_guard(self, block: int, doc: NamedFromClause) -> None:
         """Ask that a block's event satisfies the block's guard."""
         held, guard = R_GUARD.alias(f"g{block}{self.mark}"), self.rt.c[f"guard{block}"]
         satisfied = and_(held.c.docid == doc.c.docid, held.c.guard == guard)
         self.query.left_join(held, satisfied)
-        self.conditions.append(or_(_is_null(guard), held.c.docid.is_not(None)))
+        self.conditions.append(or_(is_null(guard), held.c.docid.is_not(None)))
 
     def _count_rows(self, block: int, doc: NamedFromClause) -> None:
         """Ask that the event so many behind a block's has not come when the last member has."""
@@ -208,7 +185,7 @@ class _Matched:
             other.c.channel == own.c.channel, other.c.ordinal == own.c.ordinal + newest, other.c.docid <= last
         )
         self.query.left_join(other, behind)
-        self.conditions.append(or_(_is_null(newest), other.c.docid.is_(None)))
+        self.conditions.append(or_(is_null(newest), other.c.docid.is_(None)))
 
     def select(self) -> Select[tuple[object, ...]]:
         """Select the query, the case, and the documents and nodes that match."""
@@ -248,7 +225,7 @@ def _exchanged(found: _Matched, other: _Matched, streams: bool) -> ColumnElement
         right_first = not_(_is_first(found.docs[i], found.docs[i + 1]))
         ways.append(
             and_(
-                _is(found.rt.c[f"exchange_{i + 1}_{i + 2}"], True),
+                is_constant(found.rt.c[f"exchange_{i + 1}_{i + 2}"], True),
                 or_(other_last < last, and_(other_last == last, right_first)) if streams else right_first,
                 *(
                     and_(mine.c.channel == theirs.c.channel, mine.c.id == theirs.c.id)
@@ -256,7 +233,7 @@ def _exchanged(found: _Matched, other: _Matched, streams: bool) -> ColumnElement
                 ),
             )
         )
-    same = true() if isinstance(other.rt, _Constants) else other.rt.c["qid"] == found.rt.c["qid"]
+    same = true() if isinstance(other.rt, Constants) else other.rt.c["qid"] == found.rt.c["qid"]
     outer = [found.rt] if isinstance(found.rt, FromClause) else []
     return (
         select(other.rt.c["qid"])
@@ -323,7 +300,7 @@ def _reachable_order(template: Template) -> list[int]:
     return found
 
 
-def _comparison(rt: _Columns, edge: int, kind: str, left: FromClause, right: FromClause) -> ColumnElement[bool]:
+def _comparison(rt: Columns, edge: int, kind: str, left: FromClause, right: FromClause) -> ColumnElement[bool]:
     """Return what a value join asks of two rows of R_doc; numbers are compared as doubles."""
     if kind == "EQ":
         return left.c.strval == right.c.strval
@@ -331,28 +308,28 @@ def _comparison(rt: _Columns, edge: int, kind: str, left: FromClause, right: Fro
         return left.c.strval != right.c.strval
     f, add, op, alone = (rt.c[f"{name}_{edge}"] for name in ("f", "add", "op", "alone"))
     fn = rt.c[f"fn_l_{edge}"]
-    of_numbers = fn.like("number%") if _value(fn) is _UNKNOWN else _decided(str(_value(fn)).startswith("number"))
+    of_numbers = fn.like("number%") if value_of(fn) is UNKNOWN else decided(str(value_of(fn)).startswith("number"))
     numbers = or_(
         *(
-            and_(_is(alone, side), _is(op, name), one.c.num.bool_op(name)(_line(f, add, other.c.num)))
+            and_(is_constant(alone, side), is_constant(op, name), one.c.num.bool_op(name)(_line(f, add, other.c.num)))
             for side, one, other in (("l", left, right), ("r", right, left))
             for name in MIRRORED
         )
     )
     # Without arithmetic the left side stands alone.
     strings = or_(
-        *(and_(_is(op, name), left.c.strval.bool_op(name)(right.c.strval)) for name in ("<", "<=", ">", ">="))
+        *(and_(is_constant(op, name), left.c.strval.bool_op(name)(right.c.strval)) for name in ("<", "<=", ">", ">="))
     )
     return or_(and_(of_numbers, numbers), and_(not_(of_numbers), strings))
 
 
 def _line(f: ColumnElement[Any], add: ColumnElement[Any], number: ColumnElement[Any]) -> ColumnElement[Any]:
     """Return ``f * number + add``."""
-    multiple = number if _value(f) == 1.0 else f * number
-    return multiple if _value(add) == 0.0 else multiple + add
+    multiple = number if value_of(f) == 1.0 else f * number
+    return multiple if value_of(add) == 0.0 else multiple + add
 
 
-def _bind_block(query: _Conjunction, rt: _Columns, template: Template, block: int, mark: str) -> None:
+def _bind_block(query: _Conjunction, rt: Columns, template: Template, block: int, mark: str) -> None:
     """Return the structural facts of one block; a block of one variable v has rows (v, v, n, n)."""
     places = [place for place in range(template.width) if template.blocks[place] == block]
     edges = [(template.parents[place], place) for place in places if template.parents[place] >= 0]
@@ -362,11 +339,11 @@ def _bind_block(query: _Conjunction, rt: _Columns, template: Template, block: in
         query.join(fact, on, block, [(upper, fact.c.node1), (lower, fact.c.node2)])
 
 
-def _document_conditions(template: Template, rt: _Columns, docs: Sequence[FromClause]) -> list[ColumnElement[bool]]:
+def _document_conditions(template: Template, rt: Columns, docs: Sequence[FromClause]) -> list[ColumnElement[bool]]:
     sees_from, ts_from = (rt.c[name] for name in SUBSCRIBED)
     conditions: list[ColumnElement[bool]] = [_place(doc.c.docid) > sees_from for doc in docs]
-    if _value(ts_from) is not None:
-        conditions += [or_(_is_null(ts_from), doc.c.ts >= ts_from) for doc in docs]
+    if value_of(ts_from) is not None:
+        conditions += [or_(is_null(ts_from), doc.c.ts >= ts_from) for doc in docs]
     if template.block_count > 1:
         conditions += [doc.c.late == false() for doc in docs]
     for i, j in template.pairs:
@@ -376,9 +353,9 @@ def _document_conditions(template: Template, rt: _Columns, docs: Sequence[FromCl
         first = _is_first(a, b)
         conditions += [
             a.c.item != b.c.item,
-            true() if _value(low) == -UNBOUNDED else difference >= low,
-            true() if _value(high) == UNBOUNDED else difference <= high,
-            or_(_is(once, 0), and_(_is(once, 1), first), and_(_is(once, -1), not_(first))),
+            true() if value_of(low) == -UNBOUNDED else difference >= low,
+            true() if value_of(high) == UNBOUNDED else difference <= high,
+            or_(is_constant(once, 0), and_(is_constant(once, 1), first), and_(is_constant(once, -1), not_(first))),
         ]
     return conditions
 

@@ -83,6 +83,21 @@ def test_the_printed_statement_joins_replayed_events(engine: Engine) -> None:
     assert answers(engine, "joined") == {(2, 3), (2, 4)}
 
 
+def test_the_printed_statement_sees_what_was_retained_at_the_registration(engine: Engine) -> None:
+    engine.add_channel("S", retention="20 s", lateness="0 s")
+    # This query keeps every book, also those that the channel retains no more.
+    engine.register("S//book->b[./author->a] JOIN {a = c, 1 h} S//blog->g[./author->c]", name="keeps")
+    for number in range(4):
+        engine.ingest([xscl.Event("S", f"d{number}", 10 * number, xml="<book><author>Ann</author></book>")])
+    engine.run_once()
+    engine.register("S//book->b[./author->a] JOIN {a = c, 1 h} S//blog->g[./author->c] STARTING ALL", name="all")
+    engine.ingest([xscl.Event("S", "d4", 40, xml="<blog><author>Ann</author></blog>")])
+    engine.run_once()
+    first = min(docid for docid, _ in answers(engine, "keeps"))
+    assert {docid for docid, _ in answers(engine, "keeps")} == {first, first + 1, first + 2, first + 3}
+    assert {docid for docid, _ in answers(engine, "all")} == {first + 1, first + 2, first + 3}
+
+
 def answers(engine: Engine, query: str) -> set[tuple[int, int]]:
     """The documents that the printed statements find, of the query alone and of its template, as matches have them."""
     template = engine.home.catalog.ask(read_query, query).template

@@ -32,7 +32,7 @@ from xscl.catalog.tables import (
     in_parts,
 )
 from xscl.templates.graph import EdgeKind
-from xscl.templates.statements.relations import SUBSCRIBED, rt_table
+from xscl.templates.statements.relations import SUBSCRIBED, held_columns, rt_table
 from xscl.templates.template import Template
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "remove_groups",
     "remove_variables",
     "replace_rt_rows",
+    "starts_after_losses",
     "stored_rt",
     "stored_template",
     "template_values",
@@ -142,7 +143,7 @@ def stored_rt(template: Template) -> Table:
     columns = [
         Column(column.name, column.type)
         for column in rt_table(template).columns
-        if column.name not in ("qid", *SUBSCRIBED)
+        if column.name not in ("qid", *SUBSCRIBED, *held_columns(template))
     ]
     key = sa.PrimaryKeyConstraint("gid", "case")
     return Table(f"rt_{template.id}", MetaData(), Column("gid", Integer), *columns, key)
@@ -153,13 +154,37 @@ def read_rt_rows(connection: Connection, template: Template, query: str | None =
     stored = stored_rt(template)
     columns = [column for column in stored.c if column.name != "gid"]
     of_query = (QUERIES.c.docid_until == NEVER,) if query is None else (QUERIES.c.qid == query, IS_LISTED)
+    of_queries = (QUERIES.c[name] for name in ("qid", *SUBSCRIBED, "docid_from", "held_from"))
     statement = (
-        sa.select(QUERIES.c.qid, *(QUERIES.c[name] for name in SUBSCRIBED), *columns)
+        sa.select(*of_queries, *columns)
         .join(stored, stored.c.gid == QUERIES.c.gid)
         .where(*of_query)
         .order_by(QUERIES.c.qid, stored.c.case)
     )
-    return [dict(row._mapping) for row in connection.execute(statement)]
+    return _with_held_times(connection, template, [dict(row._mapping) for row in connection.execute(statement)])
+
+
+def _with_held_times(
+    connection: Connection, template: Template, rows: Sequence[dict[str, object]]
+) -> list[dict[str, object]]:
+    """Give ``held_from`` of queries by the blocks whose channels it speaks of."""
+    tops = [f"var{template.blocks.index(block) + 1}" for block in range(template.block_count)]
+    names = {row[top] for row in rows if row["held_from"] is not None for top in tops}
+    channels: dict[object, str] = {}
+    for part in in_parts(sorted(names, key=str)):
+        of_part = sa.select(VARIABLES.c.var, VARIABLES.c.channel).where(VARIABLES.c.var.in_(part))
+        channels.update((var, channel) for var, channel in connection.execute(of_part))
+    for row in rows:
+        text = row.pop("held_from")
+        held = {} if text is None else read_stored(QUERIES.c.held_from, str(text))
+        row.update((f"held{block}", held.get(channels.get(row[top]))) for block, top in enumerate(tops, start=1))
+    return list(rows)
+
+
+def starts_after_losses(connection: Connection, template: Template) -> bool:
+    """Tell whether a live query of a template started with history when retention had taken events."""
+    mine = QUERIES.c.template == template.id, QUERIES.c.docid_until == NEVER, QUERIES.c.held_from.is_not(None)
+    return connection.execute(sa.select(QUERIES.c.query).where(*mine).limit(1)).first() is not None
 
 
 def counts_rows(connection: Connection, template: Template) -> bool:

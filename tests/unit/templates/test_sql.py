@@ -14,7 +14,16 @@ from strategies import one_block_queries, two_block_queries
 
 from xscl.base.docids import published_docid
 from xscl.templates.statements.dialects import spark_text
-from xscl.templates.statements.relations import R_BIN, R_DOCTS, RELATIONS, SUBSCRIBED, rt_rows, rt_table, var_name
+from xscl.templates.statements.relations import (
+    R_BIN,
+    R_DOCTS,
+    RELATIONS,
+    SUBSCRIBED,
+    held_columns,
+    rt_rows,
+    rt_table,
+    var_name,
+)
 from xscl.templates.statements.sql import cq_statement
 from xscl.templates.template import Template
 
@@ -52,7 +61,7 @@ def test_rows_of_rt_fill_its_columns(text: str) -> None:
     names = {column.name for column in rt_table(query.template).columns}
     rows = rt_rows(query.template, query.group)
     assert len(rows) == len(query.group.cases)
-    assert all(set(row) | {"qid", *SUBSCRIBED} == names for row in rows)
+    assert all(set(row) | {"qid", *SUBSCRIBED, *held_columns(query.template)} == names for row in rows)
 
 
 def test_the_text_depends_on_the_template_alone() -> None:

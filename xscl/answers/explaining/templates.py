@@ -7,7 +7,7 @@ from xscl.answers.explaining.step_templates import is_step, step_facts, step_sql
 from xscl.answers.explaining.text import columns, count
 from xscl.base.errors import CatalogError
 from xscl.catalog.catalog import Catalog
-from xscl.catalog.groups import counts_rows, read_rt_rows, read_template
+from xscl.catalog.groups import counts_rows, read_rt_rows, read_template, starts_after_losses
 from xscl.catalog.parts import read_parts_of
 from xscl.catalog.queries import read_query
 from xscl.registry.query_list import QueryFilter
@@ -93,7 +93,8 @@ def template_sql_text(catalog: Catalog, name: str, query: str | None, dialect: D
     with catalog.read() as connection:
         template = read_template(connection, name)
         if query is None:
-            return statement_text(cq_statement(template, rows=counts_rows(connection, template)), dialect)
+            rows, held = counts_rows(connection, template), starts_after_losses(connection, template)
+            return statement_text(cq_statement(template, rows=rows, held=held), dialect)
         info = read_query(connection, query)
         if info.template != template.id:
             raise CatalogError(

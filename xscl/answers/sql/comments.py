@@ -331,6 +331,8 @@ OF_TEMPLATE: Mapping[str, str] = MappingProxyType(
         "exchange_<i>_<j>": "whether a match gives way to the one with the members of blocks i and j exchanged",
         "stream<i>": "number of the stream that block i names; NULL: its channel",
         "guard<i>": "guard of block i; NULL: it has none",
+        "docid_from": "place at which the query came",
+        "held<i>": "events of block i up to that place have this event time or a later one; NULL: any",
         "n<i>": "how many newest events of its channel the one of block i is among; NULL: any",
     }
 )
