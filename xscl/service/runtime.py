@@ -162,9 +162,11 @@ class Service:
 
     def _processed(self, report: BatchReport) -> None:
         """Count what a batch did, and tell the live streams; is called by the thread of batches."""
-        self.metrics.batches.inc()
         self.metrics.matches.inc(report.matches)
-        self.metrics.batch_seconds.observe(report.stage1_s + report.join_s + report.commit_s)
+        # What takes registrations and drops alone is listed nowhere.
+        if report.batch <= self.home.catalog.ask(newest_batch):
+            self.metrics.batch_seconds.observe(report.stage1_s + report.join_s + report.commit_s)
+            self.metrics.batches.inc()
         self.metrics.losses.inc(len(report.rejected) + len(report.suspended))
         for loss in (*report.suspended, *report.rejected[:20]):
             tell(f"batch {report.batch}: {loss}")
