@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ import xscl.upkeep.results
 import xscl.upkeep.upkeep
 from xscl.base.errors import XsclError
 from xscl.base.settings import Settings
-from xscl.base.types import Match
+from xscl.base.types import Event, Match
 from xscl.batches.report import BatchReport
 from xscl.catalog.retained_from import keep_times
 from xscl.engine import Engine
@@ -30,7 +31,8 @@ from xscl.registry.channels import set_channel
 from xscl.upkeep.health import examine_home
 
 PUBLISHED = "P"
-NAMES = (*dict.fromkeys(CHANNELS), PUBLISHED)
+ROWS = "R"
+NAMES = (*dict.fromkeys(CHANNELS), PUBLISHED, ROWS)
 Shown = tuple[str, str | None, int, dict[str, object]]
 """The query, the document, the time and the values of a match."""
 
@@ -52,6 +54,8 @@ def join_query(choose: random.Random) -> str:
         text += f" {word} {{k1 = k9, {length}}} {choose.choice(NAMES)}->x9[./k->k9]"
     elif choose.random() < 0.2:
         return f"SELECT k1 AS k, count() AS n FROM {text} WINDOW {choose.randint(1, 4)} s GROUP BY k1"
+    elif choose.random() < 0.2:
+        return f"SELECT k1 AS k, sum(v1) AS v FROM {text} WINDOW {choose.randint(1, 4)} s EVERY 2 s GROUP BY k1"
     if choose.random() < 0.3:
         return f"SELECT <e><k>{{k1}}</k><v>2</v></e> FROM {text} PUBLISH {PUBLISHED}"
     return text
@@ -68,7 +72,8 @@ class Homes:
         for channel in NAMES:
             lateness = choose.choice(latenesses)
             for engine in self.engines:
-                engine.add_channel(channel, **({} if lateness is None else {"lateness": f"{lateness} s"}))
+                columns = {"kind": "rows", "schema": "k string, v double"} if channel == ROWS else {}
+                engine.add_channel(channel, **columns, **({} if lateness is None else {"lateness": f"{lateness} s"}))
             self.retain(channel)
         self.live: list[str] = []
         self.names = 0
@@ -81,6 +86,7 @@ class Homes:
 
     def register(self) -> None:
         text = step_query(self.choose, with_absence=self.choose.random() < 0.3)
+        text = text.replace("B->", f"{self.choose.choice(NAMES)}->")
         text = text if self.choose.random() < 0.4 else join_query(self.choose)
         if self.choose.random() < 0.3:
             text += self.choose.choice([" CONSISTENCY STRONG", " CONSISTENCY WEAK", " ON CHANGE RETRACT"])
@@ -108,10 +114,17 @@ class Homes:
         self.engines[0] = xscl.connect(home=self.folder / "a", settings=Settings(where="driver"))
 
     def take(self, items: Sequence[Doc | Heartbeat]) -> None:
-        records = [record(item) if isinstance(item, Doc) else item for item in items]
+        records = [self.record(item) if isinstance(item, Doc) else item for item in items]
         one, two = (engine.ingest(records) for engine in self.engines)
         assert (one.taken, one.late) == (two.taken, two.late)
         self.seen["late"] += one.late
+
+    def record(self, doc: Doc) -> Event | Heartbeat:
+        """Return an event as it is taken in; some become rows."""
+        if self.choose.random() < 0.7:
+            return record(doc)
+        key, value = self.choose.choice("aab"), self.choose.choice([1.0, 2.0, 2.5, None])
+        return Event(ROWS, doc.id, Decimal(doc.ts) / S, row={"k": key, "v": value})
 
     def run(self) -> None:
         """Run both homes up to here, and compare their answers."""
