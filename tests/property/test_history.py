@@ -261,6 +261,14 @@ def test_a_query_that_is_registered_again_publishes_nothing_twice(tmp_path: Path
     assert len(expected.documents) == 4 == len(found["held"])
 
 
+def test_what_is_published_of_what_was_held_meets_pairs_of_held_documents(tmp_path: Path) -> None:
+    docs = [Doc("S", f"e{number}", number * SECOND, f"<a><k>{number}</k></a>") for number in range(3)]
+    pairs = "S/a/k->x JOIN {x = y, 1 s} P/a/k->y JOIN {MAXWINDOW 5 s} S/a STARTING ALL"
+    steps: list[Step] = [*docs, Register("held", "S/a PUBLISH P STARTING ALL"), Register("pairs", pairs)]
+    _, found = check(tmp_path, steps)
+    assert len(found["pairs"]) == 6
+
+
 def test_any_order_of_queries_documents_and_batches(tmp_path: Path) -> None:
     """Queries that start with all that is held, in random orders with random batches: one answer, the same ids."""
     count = 0

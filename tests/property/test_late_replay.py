@@ -187,6 +187,25 @@ def test_replayed_events_wait_for_partners(tmp_path: Path) -> None:
         assert [[e.id for e in match.events] for match in engine.matches()] == [["s", "t", "u"]]
 
 
+def test_what_is_published_of_replayed_events_meets_pairs_with_them(tmp_path: Path) -> None:
+    early, first, last = (
+        xscl.Event("S", name, ts, xml=f"<{name}><k/></{name}>") for name, ts in (("a", 5), ("t", 9), ("b", 10))
+    )
+    found = []
+    for number, order in enumerate([(early, first, last), (first, last, early)]):
+        with xscl.connect(home=tmp_path / str(number)) as engine:
+            engine.add_channel("S", lateness="0 s")
+            engine.register("S/a JOIN {1 h} S/t PUBLISH P", name="published")
+            engine.register("S/a/k JOIN {1 h} P JOIN {MAXWINDOW 1 h} S/b/k", name="three")
+            for each in order:
+                engine.ingest([each])
+                engine.run_once()
+            engine.replay_late()
+            engine.run_once()
+            found.append([[member.id for member in match.events] for match in engine.matches("three")])
+    assert found[0] == found[1] and len(found[0]) == 1
+
+
 def test_late_rows_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows in bulk are known by their places, so they can be taken again; each once, in another home too."""
     table = pa.table({"id": ["1", "2", "3", "4"], "t": [10.0, 50.0, 11.0, 12.5], "k": [1.5, 2.0, 1.5, None]})

@@ -119,7 +119,7 @@ class BatchWork:
     """Tasks with results."""
 
     def __post_init__(self) -> None:
-        self.links = LinkWork(self.home, self.plan.program, self.state)
+        self.links = LinkWork(self.home, self.plan.program)
         self.new = NewRows(self.home.root)
 
     def results(self, level: Level) -> Path:
@@ -205,7 +205,7 @@ class BatchWork:
             finder.meet(new, others, out, own=True)
             counted.pairs = out.counts["pairs"]
         step("batch.joined")
-        if out.counts["link"] and (links := self.links.add(f"{self.tag}-{level.name}", out)) is not None:
+        if out.counts["link"] and (links := self.links.add(f"{self.tag}-{level.name}", self.state, out)) is not None:
             self.new.add_links([links])
             step("batch.links")
         apart = out.set_apart(self.alone) if self.alone else None
@@ -318,7 +318,7 @@ class BatchWork:
         shutil.rmtree(self.results(level) / ".tasks", ignore_errors=True)
         if found:
             out = ResultColumns(self._origin(level), self.results(level) / "joined")
-            self.links.add_files(found, out)
+            self.links.add_files(found, self.state, out)
             out.write()
             self._count(out.counts, ())
             self.new.add_links(found)

@@ -23,23 +23,22 @@ class LinkWork:
 
     home: Home
     program: Program
-    state: HeldState
     _added: list[LinkRun] = field(default_factory=list)
     """Runs of earlier levels of the batch."""
 
-    def add(self, name: str, out: ResultColumns) -> str | None:
-        """Add the matches that new rows of links among results complete; return the file of these rows."""
+    def add(self, name: str, state: HeldState, out: ResultColumns) -> str | None:
+        """Add the matches that new rows of links among results complete with a state; return the file of these rows."""
         new = LinkRun.of(out.take_links())
-        assemble(self.program, self._known(), [new], out)
+        assemble(self.program, self._known(state), [new], out)
         self._added.append(new)
         path = write_run(self.home.root / f"witness/{name}-links.run", new)
         return str(path.relative_to(self.home.root))
 
-    def add_files(self, new: Sequence[str], out: ResultColumns) -> None:
-        """Add the matches that rows of links complete which tasks have found and written."""
+    def add_files(self, new: Sequence[str], state: HeldState, out: ResultColumns) -> None:
+        """Add the matches that rows of links complete with a state; tasks have found and written these rows."""
         runs = [open_links(str(self.home.root / path)) for path in new]
-        assemble(self.program, self._known(), runs, out)
+        assemble(self.program, self._known(state), runs, out)
         self._added += runs
 
-    def _known(self) -> LinkState:
-        return LinkState(self.state.links(), self.state.floors, tuple(self._added))
+    def _known(self, state: HeldState) -> LinkState:
+        return LinkState(state.links(), state.floors, tuple(self._added))
