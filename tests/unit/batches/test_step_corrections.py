@@ -324,6 +324,31 @@ def test_what_is_kept_does_not_grow(engine: xscl.Engine) -> None:
     assert 0 < max(sizes[20:]) <= max(sizes[8:14]) <= 30
 
 
+@pytest.mark.parametrize("together", [True, False], ids=["one batch", "batches"])
+def test_queries_that_end_at_different_places_share_their_documents(engine: xscl.Engine, together: bool) -> None:
+    for name in ("gone", "stays"):
+        engine.register(f"{SUMS} CONSISTENCY MIDDLE", name=name)
+    for ts in (1, 3, 5):
+        engine.ingest([event("a", ts, ts)])
+        if not together:
+            engine.run_once()
+        if ts == 3:
+            engine.drop("gone")
+    take(engine, event("a", 30))
+    told = {name: [match.document for match in engine.matches(name)] for name in ("gone", "stays")}
+    assert told["gone"] == told["stays"][:1] and len(told["stays"]) == 3
+
+
+def test_queries_whose_runs_are_cut_off_share_their_documents(
+    engine: xscl.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold_rounds, "MOST_ROUNDS", 1)
+    for name in ("q", "same"):
+        engine.register(f"{SUMS} CONSISTENCY MIDDLE", name=name)
+    take(engine, *(event("a", ts, ts) for ts in (1, 3, 5)))
+    assert len(held(engine)) == 2 and held(engine) == held(engine, "same")
+
+
 def test_levels_are_steps_of_their_own(engine: xscl.Engine) -> None:
     engine.register(f"{NEXT} CONSISTENCY MIDDLE", name="q")
     engine.register(f"{NEXT} CONSISTENCY MIDDLE", name="same")

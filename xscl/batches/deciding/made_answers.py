@@ -22,14 +22,14 @@ def write_made(
     out: ResultColumns,
     found: Sequence[tuple[Made, tuple[int, ...]]],
     known: Mapping[str, int] = MappingProxyType({}),
-) -> Counter[str]:
-    """Write documents and their matches, and return the rows of the results.
+) -> tuple[Counter[str], dict[str, int]]:
+    """Write documents and their matches; return the rows of the results, and numbers of documents by their ids.
 
     Args:
         publisher: takes the documents.
         out: takes the matches.
         found: each document, with the groups that have it, and numbers of single queries below 0.
-        known: numbers of those that an earlier batch has made, by their ids.
+        known: numbers of those that are there already, by their ids.
     """
     ordered = sorted(found, key=lambda each: (each[0].place, each[0].ts, each[0].id))
     fresh = [made for made, _ in ordered if made.id not in known]
@@ -44,7 +44,7 @@ def write_made(
     folder = out.write()
     assert folder is not None
     publisher.found(stored_matches(data_files(folder), publisher.groups))
-    return out.counts
+    return out.counts, number_of
 
 
 def always_admitted(groups: tuple[int, ...]) -> Admitted:

@@ -78,6 +78,8 @@ class Teller:
     """Rows of the results."""
     told: int = 0
     """Files that were written."""
+    _numbers: dict[str, int] = field(default_factory=dict)
+    """Numbers of documents by their ids: queries that are looked at apart may have the same ones."""
 
     def tell(self, decided: Sequence[Decided]) -> None:
         """Make matches of rows, each once for all queries that have it."""
@@ -162,10 +164,12 @@ class Teller:
     def write_documents(
         self, found: Sequence[tuple[Made, _Groups]], known: Mapping[str, int] = MappingProxyType({})
     ) -> None:
-        """Write documents and their matches; ``known`` are numbers of documents that are there, by their ids."""
+        """Write documents and their matches; ``known`` are numbers of those of earlier batches, by their ids."""
         if found:
             assert self.batch.publisher is not None
-            self.counts.update(write_made(self.batch.publisher, self.results(), found, known))
+            there = {**known, **self._numbers}
+            counts, self._numbers = write_made(self.batch.publisher, self.results(), found, there)
+            self.counts.update(counts)
             step("batch.stepped")
 
     def made(self, one: Decided) -> dict[str, tuple[Made, set[int]]]:

@@ -147,7 +147,9 @@ class Steps:
         again = {each.name: since for each in mine if (since := self._since(each)) is not None}
         known = [one for each in mine if each.name not in again for one in self._decided(each, times)]
         self._teller.tell([one for one in known if one.told is None])
-        retracted = [each for one in known if one.told is not None for each in corrected(self._teller, one)]
+        # A document has the place at which it came for those who end first: they see nothing behind it.
+        held = sorted((one for one in known if one.told is not None), key=lambda one: one.ends)
+        retracted = [each for one in held for each in corrected(self._teller, one)]
         for each in (one for one in mine if one.name in again):
             assert self._replay is not None
             for found in self._decided(each, times):

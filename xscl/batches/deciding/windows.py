@@ -261,7 +261,7 @@ class Windows:
         if found:  # otherwise whoever asked was dropped before
             folder = self.batch.home.root / self.batch.results / f"windows-{self._told}"
             out = ResultColumns(origin_of(self.batch.span.batch, WINDOWS_LEVEL, self._told), folder)
-            self.counts.update(write_made(publisher, out, found))
+            self.counts.update(write_made(publisher, out, found)[0])
             step("batch.told")
 
     def _having(self, group: Windowed, answer: Answer) -> tuple[list[Reader], bool]:
