@@ -92,6 +92,23 @@ def test_matches_are_those_that_are_listed(engine: Engine) -> None:
     assert row.n > 0 and row.oldest == 2_000_000
 
 
+def test_queries_in_parentheses_have_no_matches_of_their_own(engine: Engine) -> None:
+    engine.register("(SELECT k AS k FROM S/d[./k->k])->x[./k->a] JOIN {a = b, 1 h} S/d[./k->b]", name="outer")
+    engine.ingest(Event("S", f"e{number}", number, xml="<d><k>1</k></d>") for number in range(3))
+    engine.run_once()
+    assert check(engine) == 9
+    check_counts(engine)
+    listed = [match.id for match in engine.matches()]
+    for relation in ("matches_all", "changes"):
+        assert sorted(row.match for row in engine.sql(f"SELECT match FROM {relation}").collect()) == sorted(listed)
+    assert engine.sql("SELECT match FROM match_members").count() == 18
+    (inner,) = engine.queries(like="xscl.sub.*")
+    for name in (None, "outer", inner.name):
+        assert sorted(row.match for row in engine.matches_df(name).select("match").collect()) == sorted(
+            match.id for match in engine.matches(name)
+        )
+
+
 def test_rows_of_r_out_that_stand_alike_are_written_out(spark: SparkSession, tmp_path: Path) -> None:
     """Twelve authors on either side are one match and 144 rows of R_out, wherever the documents are joined."""
     found = []

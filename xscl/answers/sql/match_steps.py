@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xscl.answers.sql.combination_steps import combinations, documents, held_events
-from xscl.answers.sql.seen_steps import FOUND, SEEN, classes, found, found_matches, group_rows
+from xscl.answers.sql.seen_steps import FOUND, LISTED, SEEN, classes, found, found_matches, group_rows
 from xscl.answers.sql.steps import Needs, Step, chained, commas, step
 from xscl.templates.template import Template
 
@@ -127,7 +127,7 @@ def output_steps(needs: Needs) -> list[Step]:
     """
     return chained(
         [
-            *found_matches(needs),
+            *found_matches(needs, f"({LISTED} or qid = :query)"),
             step(
                 "wanted_matches",
                 "The matches of the query and times that are asked for.",
@@ -183,7 +183,7 @@ def count_steps() -> list[Step]:
             from documents group by origin, class
             """,
         ),
-        *classes(group_rows("xscl_results", "match")),
+        *classes(group_rows("xscl_results", "match"), LISTED),
         step(
             "classes_seen_in_part",
             "The classes of which a query does not see every combination.",

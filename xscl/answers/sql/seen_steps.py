@@ -5,23 +5,29 @@ from __future__ import annotations
 from xscl.answers.sql.combination_steps import combinations
 from xscl.answers.sql.steps import Needs, Step, commas, step
 from xscl.catalog.tables import NEVER
+from xscl.language.facts import SUB_QUERIES
 from xscl.templates.origins import batch_sql
 
-__all__ = ["FOUND", "SEEN", "classes", "found", "found_matches", "group_rows"]
+__all__ = ["FOUND", "LISTED", "SEEN", "classes", "found", "found_matches", "group_rows"]
 
 SEEN = "m.first > c.after and m.last < c.docid_until"
 """Condition under which a query (``c``) sees all members of a combination (``m``)."""
+LISTED = f"not startswith(qid, '{SUB_QUERIES}')"
+"""Condition that a query is no sub-query: listings leave out the matches of those."""
 FOUND = (
     "match query qid case ts_min ts_max received_min received_max docids docs nodes witness replaces batch "
     "members before times docid_from ts_from held_from"
 )
 
 
-def found_matches(needs: Needs) -> list[Step | None]:
-    """Define matches of each query, without those that were taken back where a statement asks only for what holds."""
+def found_matches(needs: Needs, wanted: str = LISTED) -> list[Step | None]:
+    """Define matches of each query, without those that were taken back where a statement asks only for what holds.
+
+    ``wanted`` is a condition on queries.
+    """
     return [
         *combinations(needs),
-        *classes(group_rows("xscl_results", "match")),
+        *classes(group_rows("xscl_results", "match"), wanted),
         *found(needs),
         *(_holding("admitted" if needs.timed else "found") if needs.retracted else ()),
         *(
@@ -68,8 +74,9 @@ def group_rows(rows: str, relation: str) -> Step:
     )
 
 
-def classes(of_groups: Step) -> list[Step]:
-    """Define the rows of classes, once for each query that may see them."""
+def classes(of_groups: Step, wanted: str | None = None) -> list[Step]:
+    """Define the rows of classes, once for each query that may see them; ``wanted`` is a condition on queries."""
+    chosen, also = ("", "") if wanted is None else (f" where {wanted}", f" and {wanted}")
     return [
         of_groups,
         step(
@@ -81,11 +88,11 @@ def classes(of_groups: Step) -> list[Step]:
             select query, qid, digest, gid, sees_from as after,
                    coalesce(filled, if(sees_from < docid_from, {NEVER}, 0)) as since, coalesce(ended, {NEVER}) as ended,
                    docid_until, docid_from, ts_from, held_from
-            from xscl_queries
+            from xscl_queries{chosen}
             union all
             select query, qid, digest, history as gid, 0 as after, 0 as since, coalesce(ended, {NEVER}) as ended,
                    docid_until, docid_from, ts_from, held_from
-            from xscl_queries where history is not null
+            from xscl_queries where history is not null{also}
             """,
         ),
         step(
