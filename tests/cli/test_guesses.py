@@ -88,3 +88,12 @@ def test_older_tables_are_no_damage(home: Home) -> None:
     with pytest.raises(CatalogError, match="XSCL_CATALOG_VERSION"):
         Registry(open_home(home.root).catalog).register("S//a", name="n")
     assert examine_home(home).catalogue == "made by another version of xscl: it lacks queries.level"
+
+
+def test_late_events_are_named_where_there_are_no_matches(home: Home) -> None:
+    run(home, "query", "add", "pair", "S/a->x JOIN {x = y, 1 h} S/b->y")
+    run(home, "channel", "add", "S", "--lateness", "1 min")
+    Intake(home).take([Event("S", "e2", 7_200_000_000, xml="<a/>"), Event("S", "e1", 0, xml="<b/>")])
+    run(home, "run", "--once")
+    told = run(home, "match", "list", "--format", "table").stderr
+    assert "1 event came late, which no match has ('xscl late list')" in told

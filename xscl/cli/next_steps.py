@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from xscl.base.shown import counted
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.event_counts import event_count
 from xscl.catalog.intake_order import read_last_places
-from xscl.catalog.tables import CHANNELS, FEEDS, NEVER, QUERIES
+from xscl.catalog.tables import CHANNELS, FEEDS, LATE, NEVER, QUERIES
 
 __all__ = ["no_batches", "no_channels", "no_feeds", "no_items", "no_late_events", "no_matches", "no_queries"]
 
@@ -44,10 +45,18 @@ def _of_events(catalog: Catalog, events: int) -> str:
         return "no events: xscl ingest PATH, or xscl feed fetch"
     if processed < last:
         return f"{counted(last - processed, 'place')} of the intake order not processed: xscl run --once"
+    late = catalog.ask(_count_late)
+    came_late = f" {counted(late, 'event')} came late, which no match has ('xscl late list');" if late else ""
     return (
-        "all events are processed; 'xscl query explain NAME' says what a query sees, 'xscl query test NAME FILE' what "
-        "it finds in a document"
+        f"all events are processed;{came_late} 'xscl query explain NAME' says what a query sees, "
+        "'xscl query test NAME FILE' what it finds in a document"
     )
+
+
+def _count_late(connection: Connection) -> int:
+    """Count late events that were not replayed."""
+    count = sa.select(sa.func.count()).select_from(LATE).where(LATE.c.replayed.is_(None))
+    return connection.execute(count).scalar_one()
 
 
 def no_batches(catalog: Catalog) -> str:
