@@ -683,6 +683,7 @@ def test_the_main_walk_on_spark(home: Run, spark: SparkSession) -> None:
     assert home("match", "list", "late_comer").out == ""
     (row,) = json.loads(home("sql", "SELECT qid, count(*) AS n FROM matches GROUP BY qid", "--json").out)
     assert row == {"qid": "Q", "n": 1}
+    assert json.loads(home("sql", "SELECT 1 AS a, 2 AS a, 3 AS b", "--json").out) == [{"a": 1, "a_2": 2, "b": 3}]
     counted = json.loads(home("sql", "SELECT count(*) AS n FROM rejected", "--json").out)
     assert counted == [{"n": 3}]
     assert "XSCL_SQL" in home("sql", "SELECT * FROM nothing").err

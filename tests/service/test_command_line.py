@@ -227,6 +227,13 @@ def test_rows_of_sql(capsys: pytest.CaptureFixture[str]) -> None:
     assert [json.loads(each.body or b"") for each in wire.asked] == [{"sql": "select 1", "limit": 10_000}]
 
 
+def test_columns_of_one_name_keep_their_values() -> None:
+    columns = [{"name": "title", "type": "string"}, {"name": "title", "type": "string"}]
+    wire = PlayedWire(lambda _: answered(200, {"columns": columns, "rows": [["x", "y"]], "more": False}))
+    answer = ask_sql(Client("http://service", wire), "select a.title, b.title from …", 0)
+    assert (answer.columns, answer.rows) == (["title", "title_2"], [{"title": "x", "title_2": "y"}])
+
+
 def test_a_script_of_sql_ends_at_its_first_error(
     ask: CliRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

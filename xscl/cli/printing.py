@@ -18,7 +18,7 @@ from xscl.base import terminal
 from xscl.base.shown import for_terminal, json_escaped
 from xscl.base.terminal import show, write_data
 
-__all__ = ["Format", "print_rows"]
+__all__ = ["Format", "distinct_names", "print_rows"]
 
 
 class Format(StrEnum):
@@ -35,6 +35,25 @@ Row = Mapping[str, object]
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(T[\d:.]+Z?)?")
 _LEAST = 8
 """Characters of a column that may be broken, if times and numbers are not to be."""
+
+
+def distinct_names(columns: Iterable[str]) -> list[str]:
+    """Name columns so that no two have one name: the second ``title`` becomes ``title_2``.
+
+    >>> distinct_names(["title", "title", "title_2", "title"])
+    ['title', 'title_3', 'title_2', 'title_4']
+    """
+    given = list(columns)
+    taken, named = set(given), set[str]()
+    found = []
+    for name in given:
+        new, number = name, 1
+        while new in named or (number > 1 and new in taken):
+            number += 1
+            new = f"{name}_{number}"
+        named.add(new)
+        found.append(new)
+    return found
 
 
 def print_rows(

@@ -25,7 +25,7 @@ from xscl.base.types import (
 )
 from xscl.cli.client import Client, error_of, quoted
 from xscl.cli.options import one_line, say
-from xscl.cli.printing import Format, print_rows
+from xscl.cli.printing import Format, distinct_names, print_rows
 
 if TYPE_CHECKING:
     from xscl.answers.matches.listing import Listing
@@ -75,7 +75,7 @@ def ask_sql(client: Client, statement: str, limit: int) -> Answer:
     """Have a service answer a statement; 0 rows stand for as many as it gives."""
     asked = min(limit or MOST_ROWS, MOST_ROWS)
     found = client.call("POST", "/v1/sql", json={"sql": statement, "limit": asked})
-    names = [column["name"] for column in found["columns"]]
+    names = distinct_names(column["name"] for column in found["columns"])
     read = [_reader(column["type"]) for column in found["columns"]]
     rows = [
         {name: None if value is None else of(value) for name, of, value in zip(names, read, row, strict=True)}

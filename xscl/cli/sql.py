@@ -14,7 +14,7 @@ from xscl.base.errors import EngineError
 from xscl.base.shown import counted
 from xscl.base.terminal import show
 from xscl.cli.options import Printing, ServedOptions, SparkOptions, read_text, say
-from xscl.cli.printing import Format, print_rows
+from xscl.cli.printing import Format, distinct_names, print_rows
 from xscl.cli.remote import MOST_ROWS, NO_TIME, Answer, ask_sql
 
 if TYPE_CHECKING:
@@ -138,10 +138,12 @@ class Answering:
             self.engine = self.make()
         frame = self.engine.sql(statement)
         self.session = frame.sparkSession
+        # Two columns may have one name, as those of a join.
+        names = distinct_names(frame.columns)
         with sql_errors():
-            rows = (frame.limit(limit + 1) if limit else frame).toArrow().to_pylist()
+            rows = (frame.limit(limit + 1) if limit else frame).toArrow().rename_columns(names).to_pylist()
         more = bool(limit) and len(rows) > limit
-        return Answer(frame.columns, rows[:limit] if more else rows, more)
+        return Answer(names, rows[:limit] if more else rows, more)
 
     def ask_interruptibly(self, statement: str, limit: int) -> Answer:
         """Answer a statement as ``ask`` does; Ctrl-C cancels it.
