@@ -188,6 +188,17 @@ def columns_read(text: str) -> set[str]:
     return {name for schema in re.findall(r"ReadSchema: struct<(.*)>", text) for name in re.findall(r"(\w+):", schema)}
 
 
+def test_channels_with_letters_of_other_languages(engine: Engine) -> None:
+    engine.ingest([xscl.Event(name, "1", 1, xml="<a/>") for name in ("Größen", "日本", "S")])
+    engine.run_once()
+    listed = {row.tableName for row in engine.sql("SHOW TABLES").collect()}
+    assert {"ch_größen", "ch_日本", "ch_s"} <= listed
+    for name in ("`ch_größen`", "`ch_Größen`", "`ch_日本`", "ch_s"):
+        assert [row.id for row in engine.sql(f"SELECT id FROM {name}").collect()] == ["1"]
+    assert engine.sql("DESCRIBE `ch_größen`").collect()[0].col_name == "docid"
+    assert engine.channel_df("日本").count() == 1
+
+
 @pytest.fixture
 def days(engine: Engine, tmp_path: Path) -> Engine:
     """Ten days of items, a file for each, and a file of rows."""

@@ -225,8 +225,12 @@ def main() -> None:
     except UnicodeEncodeError as error:
         if Output.verbose:
             raise
-        complain(f"error: the encoding {error.encoding} of the output has no {error.object[error.start]!r}")
-        complain("  hint: PYTHONIOENCODING=utf-8, or a locale of UTF-8, lets all characters through")
+        if error.encoding == "utf-8":
+            # Python keeps bytes of arguments that are no UTF-8 as halves of pairs.
+            complain(f"error: {ascii(error.object)} has bytes that are no UTF-8")
+        else:
+            complain(f"error: the encoding {error.encoding} of the output has no {error.object[error.start]!r}")
+            complain("  hint: PYTHONIOENCODING=utf-8, or a locale of UTF-8, lets all characters through")
         sys.exit(1)
     except OSError as error:
         if Output.verbose:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from xscl.answers.sql.steps import Step
+from xscl.answers.sql.steps import Step, quoted
 from xscl.base.docids import place_sql
 from xscl.base.values import digest_text
 from xscl.catalog.channels import read_channels
@@ -147,7 +147,7 @@ def channel_steps(name: str, view: ChannelView, wanted: Events, columns: Collect
         columns: names that the statement mentions, in small letters; None: all.
     """
     own = [f"`{column.name}`" for column in view.columns]
-    source, stream = f"xscl_{name}", _names("e.membership", view)
+    source, stream = quoted(f"xscl_{name}"), _names("e.membership", view)
     shown = _EVENT.split()
     steps = [
         Step(

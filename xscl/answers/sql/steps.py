@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from textwrap import dedent, indent
 
-__all__ = ["Needs", "Step", "chained", "commas", "step", "with_statement"]
+__all__ = ["Needs", "Step", "chained", "commas", "quoted", "step", "with_statement"]
 
 _BEFORE = "previous_step"
 
@@ -98,11 +98,21 @@ def with_statement(steps: Sequence[Step], last: str | None = None) -> str:
     select x from a
     """
     written = [
-        f"-- {each.about}\n-- {each.name}: {', '.join(each.columns)}\n{each.name} as (\n{indent(each.text, '  ')}\n)"
+        f"-- {each.about}\n-- {each.name}: {', '.join(each.columns)}\n"
+        f"{quoted(each.name)} as (\n{indent(each.text, '  ')}\n)"
         for each in steps
     ]
     shown = next(each for each in reversed(steps) if last in (None, each.name))
-    return "with\n" + ",\n".join(written) + f"\nselect {', '.join(shown.columns)} from {shown.name}"
+    return "with\n" + ",\n".join(written) + f"\nselect {', '.join(shown.columns)} from {quoted(shown.name)}"
+
+
+def quoted(name: str) -> str:
+    """Write the name of a relation as Spark takes it: letters beyond those of ASCII need backticks.
+
+    >>> quoted("ch_news"), quoted("ch_größen")
+    ('ch_news', '`ch_größen`')
+    """
+    return name if name.isascii() else f"`{name}`"
 
 
 def commas(columns: str) -> str:

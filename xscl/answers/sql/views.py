@@ -27,7 +27,7 @@ from xscl.answers.sql.match_steps import output_steps
 from xscl.answers.sql.relation_steps import RELATION_NAMES
 from xscl.answers.sql.relations import HomeRelations, home_relations
 from xscl.answers.sql.sources import source_frame
-from xscl.answers.sql.steps import Step, with_statement
+from xscl.answers.sql.steps import Step, quoted, with_statement
 from xscl.base.errors import EngineError, XsclError
 from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.catalog.suggestions import no_channel
@@ -104,14 +104,14 @@ def _answer(
         if judged.lists_relations:
             # Names alone are shown.
             for name in steps:
-                session.range(0).createOrReplaceTempView(name)
+                session.range(0).createOrReplaceTempView(quoted(name))
             steps = {}
         _make_sources(relations, session, steps, judged.times)
         for name, several in steps.items():
             frame = session.sql(with_statement(several))
             if judged.kind == "describe":
                 frame = _commented(frame, name, relations)
-            frame.createOrReplaceTempView(name)
+            frame.createOrReplaceTempView(quoted(name))
         for name in judged.relations - relations.names:
             _bring(session, name, given[name] if name in given or caller is None else caller.table(name))
         return session.sql(text)
@@ -142,7 +142,7 @@ def _make_sources(
     """
     sources = {source: times.get(name, EVERYTHING) for name in steps for each in steps[name] for source in each.sources}
     for source, wanted in sources.items():
-        source_frame(relations, session, source, wanted).createOrReplaceTempView(source)
+        source_frame(relations, session, source, wanted).createOrReplaceTempView(quoted(source))
 
 
 def _own_session(spark: SparkSession) -> SparkSession:
@@ -242,7 +242,7 @@ def _bring(session: SparkSession, name: str, frame: object) -> None:
                 f"{name} is {type(frame).__name__}, and no table",
                 hint="a DataFrame of Spark or pandas, or a table of pyarrow",
             )
-        session.createDataFrame(table).createOrReplaceTempView(name)
+        session.createDataFrame(table).createOrReplaceTempView(f"`{name}`")
         return
     # Sessions see each other's views only under a name that all of them share.
     shared = f"xscl_{uuid4().hex}"
