@@ -710,7 +710,7 @@ def test_a_small_batch_needs_no_spark(home: Run, monkeypatch: pytest.MonkeyPatch
 def test_settings_of_a_run(home: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Settings] = []
 
-    def run_once(engine: Engine, *, batch_docs: int, stop: object = None) -> list[object]:
+    def run_once(engine: Engine, *, batch_docs: int, stop: object = None, then: object = None) -> list[object]:
         seen.append(engine._driver.settings)
         return []
 

@@ -71,6 +71,13 @@ def run(
     patience = Patience(complain)
     lost = failed = done = 0
     told = not sys.stderr.isatty()
+
+    def then(report: BatchReport) -> None:
+        # A batch that fails later takes nothing from what this one has to say.
+        nonlocal lost
+        _report_batch(report)
+        lost += report_losses([report])
+
     with (
         ended_by_signals() as end,
         Engine(at.open(), settings=settings, session_options=session_options) as engine,
@@ -79,8 +86,7 @@ def run(
         while not end.wanted:
             began = time.monotonic()
             try:
-                polled, reports = _round(engine, polling, batch_docs, lambda: end.wanted)
-                lost += report_losses(reports)
+                polled, reports = _round(engine, polling, batch_docs, lambda: end.wanted, then)
                 if once:
                     done, failed = _outcome(polled, reports)
                     break
@@ -124,9 +130,13 @@ def _outcome(polled: PollReport | None, reports: Iterable[BatchReport]) -> tuple
 
 
 def _round(
-    engine: Engine, polling: PollSettings | None, batch_docs: int, stop: Callable[[], bool]
+    engine: Engine,
+    polling: PollSettings | None,
+    batch_docs: int,
+    stop: Callable[[], bool],
+    then: Callable[[BatchReport], None],
 ) -> tuple[PollReport | None, list[BatchReport]]:
-    """Ask the feeds that are due, process what is there, and say what came of it."""
+    """Ask the feeds that are due, process what is there, and say what came of it; ``then`` tells of each batch."""
     from xscl.answers.status import skipped_notes
     from xscl.catalog.intake_order import read_last_places
 
@@ -137,9 +147,7 @@ def _round(
         report_poll(polled, only_news=True)
     first = engine.home.catalog.ask(read_last_places)[0] + 1
     with shown_progress():
-        reports = engine.run_once(batch_docs=batch_docs, stop=stop)
-    for report in reports:
-        _report_batch(report)
+        reports = engine.run_once(batch_docs=batch_docs, stop=stop, then=then)
     for note in skipped_notes(engine.home.catalog, first):
         say(note)
     return polled, reports

@@ -35,6 +35,9 @@ class Running(OpenedHome):
     ) -> list[BatchReport]:
         """Process everything taken in so far; one report a batch.
 
+        Events that come meanwhile may be part of the last batch; the others wait for the next call, so that this one
+        returns however fast they come.
+
         Args:
             batch_docs: documents in a batch at most.
             stop: is asked before each batch; once it says so, none begins.
@@ -46,7 +49,7 @@ class Running(OpenedHome):
         """
         if batch_docs < 1:
             raise EngineError("XSCL_BAD_OPTION", f"a batch has at least one document, not {batch_docs}")
-        reports, beats = [], True
+        reports, beats, last = [], True, None
         with (
             self._lock,
             self._run_lock.held(),
@@ -55,6 +58,9 @@ class Running(OpenedHome):
         ):
             self._tidy_once()
             while not stop() and (span := next_batch(self.home, self._planner, batch_docs, beats=beats)) is not None:
+                last = span.taken_in if last is None else last
+                if span.first > last and not (beats and span.only_beats):
+                    break
                 # Heartbeats alone call for no others, however long they take: this call is to return.
                 beats = not span.only_beats
                 step("run.ranged")

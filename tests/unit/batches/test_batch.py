@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection
 
 import xscl
 from xscl.base.types import Event
+from xscl.batches.report import BatchReport
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_channels
 from xscl.engine import Engine
@@ -55,6 +56,21 @@ def by_replay(engine: Engine) -> None:
     engine.ingest([s("s", 10), s("later", 5000), t("t", 20)])
     engine.run_once()
     take_again(engine.home, LateChoice(ids=("t",)))
+
+
+def test_a_call_returns_however_fast_events_come(engine: Engine) -> None:
+    engine.register("S/a", name="q")
+    engine.ingest([s("0", 10), s("1", 11)])
+    told = []
+
+    def then(report: BatchReport) -> None:
+        told.append(report)
+        engine.ingest([s(f"{len(told) + 1}", 20)])
+
+    engine.run_once(batch_docs=1, then=then, stop=lambda: len(told) > 5)
+    assert len(told) == 2, "two events were there when it was called"
+    (last,) = engine.run_once()
+    assert last.events == 2
 
 
 @pytest.mark.parametrize(

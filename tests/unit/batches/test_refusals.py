@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import xscl.templates.joins.solve
+from xscl.base.errors import EngineError
+from xscl.base.failpoints import hooked
 from xscl.base.types import Event
 from xscl.catalog.tables import REJECTED
 from xscl.cli.app import app
@@ -173,3 +176,21 @@ def test_run_and_eval_say_it_and_leave_with_3(engine: Engine, monkeypatch: pytes
     assert told.exit_code == 3, told.output
     assert "[XSCL_MATCH_LIMIT]" in told.stderr and "20 pairs" in told.stderr
     assert len(told.stdout.splitlines()) == 1
+
+
+def test_run_says_it_though_a_later_batch_fails(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains, "MAX_CHAIN_ENTRIES", 20)
+    engine.register(GREEDY, name="greedy")
+    feed(engine)
+    home = str(engine.home.root)
+    engine.close()
+    begun = count()
+
+    def fail(name: str) -> None:
+        if name == "batch.before" and next(begun):
+            raise EngineError("XSCL_BATCH", "made to fail")
+
+    with hooked(fail):
+        told = CliRunner().invoke(app, ["run", "--once", "--batch-docs", "1", "--home", home])
+    assert "made to fail" in str(told.exception)
+    assert "query greedy: S:s0: [XSCL_MATCH_LIMIT]" in told.stderr
