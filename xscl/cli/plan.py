@@ -29,7 +29,7 @@ def plan(
     *,
     at: ServedOptions,
 ) -> None:
-    """Show what runs for the registered queries: m-ops, what each reads, and the rule that made it of several.
+    """Show what runs for the registered queries: operators, put together to m-ops by rules, and what each reads.
 
     Example: xscl plan --like 'ramp*'
     xscl plan --rules none
