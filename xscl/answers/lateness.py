@@ -112,6 +112,8 @@ def declare_suggested(home: Home, found: Sequence[Suggestion], name: str | None 
             of_feeds = {one.identity: one.suggested for one in found if one.channel == each.channel and one.identity}
             set_feed_lateness(home.catalog, each.channel, of_feeds)
             yield f"channel {each.channel}: lateness of {counted(len(of_feeds), 'feed')}"
+        elif not each.events:
+            yield f"channel {each.channel}: no event says how late others come, so its lateness stays"
         elif name is None and each.events < ENOUGH:
             yield f"channel {each.channel}: too few events; 'xscl channel suggest {each.channel} --apply' sets {told}"
         elif each.lateness != each.suggested:

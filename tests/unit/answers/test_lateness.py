@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import xscl
-from xscl.answers.lateness import round_up, suggestions
+from xscl.answers.lateness import declare_suggested, round_up, suggestions
 from xscl.base.durations import format_duration
 from xscl.cli.app import main
 
@@ -62,6 +62,24 @@ def test_feeds_are_judged_by_their_own_times_behind_their_first_document(tmp_pat
     for each in items:
         assert (each.events, each.behind, each.longest) == (2, 1, 3 * 86_400 * S)
         assert format_duration(each.suggested) == "3 d"
+
+
+def test_nothing_is_set_where_no_event_says_how_late_others_come(tmp_path: Path) -> None:
+    feed = (
+        "<rss version='2.0'><channel><title>t</title><link>https://e.org/</link><item><guid>a</guid>"
+        "<pubDate>Mon, 01 Jan 2001 00:00:00 GMT</pubDate></item></channel></rss>"
+    )
+    (tmp_path / "first.xml").write_text(feed)
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("items", lateness="1 h")
+        # The items that come together with a feed's first one say nothing.
+        engine.ingest(str(tmp_path / "first.xml"))
+        found = list(suggestions(engine.home))
+        told = list(declare_suggested(engine.home, found, "items"))
+        again = next(each for each in suggestions(engine.home) if each.channel == "items")
+    assert [each.events for each in found if each.channel == "items"] == [0]
+    assert "channel items: no event says how late others come, so its lateness stays" in told
+    assert again.lateness == 3_600 * S
 
 
 def test_a_suggestion_is_set(
