@@ -9,7 +9,6 @@ the join state changes, and one transaction names all files of the batch.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -130,7 +129,7 @@ def _commit(batch: Attempt, absences: Absences, windows: Windows, steps: Steps) 
         set_processed(connection, span.last, span.other)
         if span.beats:
             trim_superseded(connection)
-        suspended = suspend_queries(connection, _usage(batch, steps.counts + windows.counts), span.batch, span.last)
+        suspended = suspend_queries(connection, _usage(batch, absences, windows, steps), span.batch, span.last)
         report = report_of(batch, tuple(rejected), tuple(suspended), absences, steps, windows.counts + steps.counts)
         if span.channels or span.waiting or span.replayed or span.beats or absences.has_changes:
             values = {name: getattr(report, name) for name in report.__slots__}
@@ -153,9 +152,9 @@ def _require_next(connection: Connection, span: BatchRange) -> None:
         )
 
 
-def _usage(batch: Attempt, answers: Counter[str]) -> Usage:
-    """Gather what quotas count; ``answers`` are the rows of answers over matches of parts."""
+def _usage(batch: Attempt, absences: Absences, windows: Windows, steps: Steps) -> Usage:
+    """Gather what quotas count: also matches that only parts of queries have."""
     bindings = [(work.bindings, work.plan.groups) for work in batch.works]
-    combinations = answers["match"]
+    combinations = absences.counts["match"] + absences.unasked + windows.counts["match"] + steps.counts["match"]
     combinations += sum(work.counts[name] for work in batch.works for name in ("match", "apart", "refused"))
     return Usage(bindings, combinations, batch.found, batch.span.waiting)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.docids import place_of
 from xscl.catalog.intake_order import read_repeated
-from xscl.catalog.parts import asking_of
+from xscl.catalog.parts import asking_of, parts_of
 from xscl.catalog.queries import suspend_query
 from xscl.catalog.quotas import Quotas, read_quotas
 from xscl.catalog.records import QueryInfo
@@ -161,6 +162,14 @@ class PairCount:
             self._counted[key] = table.group_by(names).aggregate([]).num_rows
         return self._counted[key]
 
+    def above(self, own: Collection[int], parts: Iterable[int], sees_from: int, most: int) -> int:
+        """Return the combinations of a query's own groups, or of its parts, where one of these has more than ``most``.
+
+        Combinations of several that do count once; where none does, the number is 0.
+        """
+        alone = [own, *([part] for part in parts)]
+        return self.count([gid for some in alone if self.count(some, sees_from) > most for gid in some], sees_from)
+
 
 # -- queries ---------------------------------------------------------------------------------------------------
 
@@ -179,9 +188,12 @@ class Usage:
     """Queries that the batch has answered from retained events, as they are after it."""
 
     def bindings_of(self, groups: Iterable[int], sees_from: int = -1) -> int:
-        """Return the bindings of some groups in documents after a place."""
-        asked = [(count, planned[gid]) for gid in groups for count, planned in self.bindings if gid in planned]
-        return sum(count.count(group.values, sees_from) for count, group in asked)
+        """Return the bindings of some groups together in documents after a place, each once."""
+        mine, found = list(groups), 0
+        for count, planned in self.bindings:
+            values = {value for gid in mine if gid in planned for value in planned[gid].values}
+            found += count.count(values, sees_from)
+        return found
 
 
 def suspend_queries(connection: Connection, usage: Usage, batch: int, last: int) -> list[Suspension]:
@@ -219,7 +231,10 @@ class _Subscriber(NamedTuple):
     query: int
     name: str
     owner: str
-    groups: tuple[int, ...]
+    own: tuple[int, ...]
+    """Its group, and what stands for it in answers that only it has."""
+    parts: tuple[int, ...]
+    """Groups that it is made of."""
     sees_from: int
 
 
@@ -231,24 +246,43 @@ def _exceeding(
     count_bindings = quotas.bindings is not None and sum(c.total for c, _ in usage.bindings) > quotas.bindings
     if count_bindings:
         asked = {gid for _, planned in usage.bindings for gid in planned}
-        groups |= {gid for gid in asked if usage.bindings_of([gid]) > (quotas.bindings or 0)}
+        counts = {gid: usage.bindings_of([gid]) for gid in asked}
+        groups |= _above(connection, counts, quotas.bindings or 0, add)
     pairs = PairCount(usage.results()) if quotas.pairs is not None and usage.combinations > quotas.pairs else None
     if pairs is not None:
-        groups |= {gid for gid, most in pairs.most().items() if most > (quotas.pairs or 0)}
+        groups |= _above(connection, pairs.most(), quotas.pairs or 0, max)
     if not count_bindings and pairs is None:
         return
     for info in sorted(_live(connection, groups, usage.filled, last), key=lambda info: info.name):
         parts = []
         if quotas.bindings is not None and count_bindings:
-            found = usage.bindings_of(info.groups, info.sees_from)
+            found = usage.bindings_of((*info.parts, *info.own), info.sees_from)
             if found > quotas.bindings:
                 parts.append(f"{found:,} bindings (at most {quotas.bindings:,})")
         if quotas.pairs is not None and pairs is not None:
-            found = pairs.count(info.groups, info.sees_from)
+            found = pairs.above(info.own, info.parts, info.sees_from, quotas.pairs)
             if found > quotas.pairs:
                 parts.append(f"{found:,} combinations of documents (at most {quotas.pairs:,})")
         if parts:
             yield info, parts
+
+
+def _above(
+    connection: Connection, counts: Mapping[int, int], most: int, with_part: Callable[[int, int], int]
+) -> set[int]:
+    """Return the groups, and what stands for queries, whose counts may be above a quota.
+
+    ``with_part`` puts the count of a group together with that of a part of it.
+    """
+    sums = Counter({gid: count for gid, count in counts.items() if count})
+    for part, gids in asking_of(connection, [gid for gid in sums if gid > 0]).items():
+        for gid in gids:
+            sums[gid] = with_part(sums[gid], counts[part])
+    for some in in_parts(sorted(-gid for gid in sums if gid < 0)):
+        columns = sa.select(QUERIES.c.query, QUERIES.c.gid)
+        for query, gid in connection.execute(columns.where(QUERIES.c.query.in_(some))).all():
+            sums[-query] += counts.get(gid, 0)
+    return {gid for gid, count in sums.items() if count > most}
 
 
 def _live(
@@ -258,21 +292,16 @@ def _live(
     numbers = {info.query for info in filled}
     live = QUERIES.c.docid_until == NEVER, QUERIES.c.docid_from <= last
     columns = QUERIES.c.query, QUERIES.c.qid, QUERIES.c.owner, QUERIES.c.gid, QUERIES.c.sees_from
-    asked = {gid for gid in groups if gid > 0}
-    alone = [-gid for gid in groups if gid < 0]
-    # Queries that are made of parts have the groups of these, and their own answers, some of which only they have.
-    parts: dict[int, list[int]] = {}
-    for part, gids in asking_of(connection, asked).items():
-        for gid in gids:
-            parts.setdefault(gid, []).append(part)
-    wanted = [QUERIES.c.gid.in_(some) for some in in_parts(sorted(asked | parts.keys()))]
-    wanted += [QUERIES.c.query.in_(some) for some in in_parts(sorted(alone))]
+    wanted = [QUERIES.c.gid.in_(some) for some in in_parts(sorted(gid for gid in groups if gid > 0))]
+    wanted += [QUERIES.c.query.in_(some) for some in in_parts(sorted(-gid for gid in groups if gid < 0))]
     for mine in wanted:
-        for row in connection.execute(sa.select(*columns).where(mine, *live)):
+        rows = connection.execute(sa.select(*columns).where(mine, *live)).all()
+        parts = parts_of(connection, {row.gid for row in rows})
+        for row in rows:
             if row.query not in numbers:
                 numbers.add(row.query)
-                of = (*parts.get(row.gid, ()), row.gid, -row.query)
-                yield _Subscriber(row.query, row.qid, row.owner, of, row.sees_from)
+                own = row.gid, -row.query
+                yield _Subscriber(row.query, row.qid, row.owner, own, parts.get(row.gid, ()), row.sees_from)
     for info in filled:
         if info.live:
-            yield _Subscriber(info.query, info.name, info.owner, info.groups, info.sees_from)
+            yield _Subscriber(info.query, info.name, info.owner, tuple(info.groups), (), info.sees_from)

@@ -31,6 +31,7 @@ __all__ = [
     "finders_of",
     "has_absences",
     "parts_behind",
+    "parts_of",
     "read_parts",
     "read_parts_of",
     "remove_parts",
@@ -112,6 +113,14 @@ def asking_of(connection: Connection, groups: Collection[int]) -> dict[int, list
         if row.gid not in found.setdefault(row.part, []):
             found[row.part].append(row.gid)
     return found
+
+
+def parts_of(connection: Connection, groups: Collection[int]) -> dict[int, tuple[int, ...]]:
+    """Return the groups that some groups are made of, for those of them that are."""
+    found: dict[int, list[int]] = {}
+    for row in connection.execute(sa.select(PARTS.c.gid, PARTS.c.part).where(among(connection, PARTS.c.gid, groups))):
+        found.setdefault(row.gid, []).append(row.part)
+    return {gid: tuple(sorted(set(parts))) for gid, parts in found.items()}
 
 
 def finders_of(connection: Connection, after: int = 0) -> dict[int, tuple[int, ...]]:

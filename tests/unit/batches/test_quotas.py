@@ -98,6 +98,36 @@ def test_matches_that_windows_are_over_count(engine: Engine) -> None:
     assert engine.run_once()[0].suspended[0].reason == "5 combinations of documents (at most 4) in batch 2"
 
 
+ABSENT = "S/d->x[./b->b] NOT FOLLOWED BY {b = c, 1 s} T/d[./b->c] CONSISTENCY MIDDLE"
+
+
+@pytest.mark.parametrize("others", [[], ["S//a", "T/d"]], ids=["alone", "beside others"])
+def test_answers_about_absence_count_whoever_else_asks(engine: Engine, others: list[str]) -> None:
+    engine.register(ABSENT, name="absent")
+    for text in others:
+        engine.register(text)
+    engine.set_quotas(pairs=4)
+    for first in (0, 3):
+        engine.ingest(document(number, a=0) for number in range(first, first + 3))
+        assert not engine.run_once()[0].suspended
+    engine.ingest([Event("T", "t", 60, xml="<d/>")])
+    (report,) = engine.run_once()
+    assert [str(each) for each in report.suspended] == [
+        f"query absent is suspended from place {report.last + 1} on: [XSCL_QUOTA] "
+        "6 combinations of documents (at most 4) in batch 3"
+    ]
+
+
+def test_a_node_counts_once_for_all_that_a_query_is_made_of(engine: Engine) -> None:
+    """What is wanted, and what is forbidden with it, ask for the same nodes."""
+    text = "S/d[./b->b] FOLLOWED BY {b = e, 1 h} S/d[./b->e] WITHOUT {b = c, 1 h} T/d[./b->c] CONSISTENCY MIDDLE"
+    engine.register(text, name="absent")
+    engine.set_quotas(bindings=3)
+    engine.ingest(Event(channel, f"{channel}{n}", n, xml=f"<d><b>{n}</b></d>") for n in range(4) for channel in "ST")
+    (suspension,) = engine.run_once()[0].suspended
+    assert suspension.reason == "8 bindings (at most 3) in batch 1"
+
+
 def test_what_others_share_with_a_query_is_not_counted_for_it(engine: Engine) -> None:
     """Counts depend on the query and the documents alone, whoever asks for the same nodes, and since when."""
     engine.register(MODEST, name="old")

@@ -97,6 +97,8 @@ class Absences:
     batch: Attempt
     counts: Counter[str] = field(default_factory=Counter)
     """Rows of its results; matches that only parts have are taken off."""
+    unasked: int = 0
+    """Number of these."""
     retractions: tuple[dict[str, Any], ...] = ()
     """Rows of table ``retractions``."""
     late_for: Mapping[int, int] = field(default_factory=dict)
@@ -154,7 +156,8 @@ class Absences:
         rows = retraction_rows(batch.home, batch.span, self._retracted, self.batch.made)
         self.retractions = tuple(rows)
         files = self._files()
-        self.counts.update(match=-unasked(batch, Results(files)))
+        self.unasked = unasked(batch, Results(files))
+        self.counts.update(match=-self.unasked)
         self.late_for, self.too_late = count_too_late(batch)
 
     def _has_work(self) -> bool:
