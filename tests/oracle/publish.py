@@ -76,7 +76,9 @@ def published(
                         ts = max(doc.ts for doc in row.docs)
                         doc = Doc(channel, id_, ts, output(standing.query, row, namespaces))
                         new[doc] = max(known[member] for member in row.docs)
-                        there[doc] = max(standing.since, *(there[member] for member in row.docs))
+                        since = max(standing.since, *(there[member] for member in row.docs))
+                        # The first of some registrations under one name publishes it.
+                        there[doc] = min(since, there.get(doc, since))
                 found[name].add(answer)
         if not new:
             return Published(found, {doc: place for doc, place in known.items() if doc not in events})
