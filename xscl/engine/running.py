@@ -36,7 +36,7 @@ class Running(OpenedHome):
         """Process everything taken in so far; one report a batch.
 
         Events that come meanwhile may be part of the last batch; the others wait for the next call, so that this one
-        returns however fast they come.
+        returns however fast they come.  Replays that batches ask for belong to what was there.
 
         Args:
             batch_docs: documents in a batch at most.
@@ -59,7 +59,8 @@ class Running(OpenedHome):
             self._tidy_once()
             while not stop() and (span := next_batch(self.home, self._planner, batch_docs, beats=beats)) is not None:
                 last = span.taken_in if last is None else last
-                if span.first > last and not (beats and span.only_beats):
+                # A batch has what it publishes too late replayed by the next one, which is part of the same work.
+                if span.first > last and not span.replayed and not (beats and span.only_beats):
                     break
                 # Heartbeats alone call for no others, however long they take: this call is to return.
                 beats = not span.only_beats
