@@ -120,6 +120,16 @@ def test_places_that_cannot_be_homes(run: Run) -> None:
         assert ran.code == 1 and "error: [XSCL_NO_" in ran.err, arguments
 
 
+def test_advice_where_many_events_come_late(home: Run, tmp_path: Path) -> None:
+    home("channel", "add", "A", "--lateness", "1 min")
+    for count, late, is_advised in ((3, 2, False), (12, 11, True)):
+        lines = [{"channel": "A", "id": f"{count}-{n}", "ts": 9000 - 600 * n, "xml": "<a/>"} for n in range(count)]
+        (tmp_path / "archive.ndjson").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        ran = home("ingest", "archive.ndjson")
+        assert f"{count} events taken, {late} late" in ran.err
+        assert ("xscl late replay" in ran.err) == is_advised
+
+
 def test_homes_are_packed_unpacked_and_replayed(home: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home("channel", "add", "S", "--lateness", "1 h")
     home("channel", "add", "wire-a", "--of", "wire", "--source", "the agency")

@@ -53,6 +53,8 @@ __all__ = ["eval_", "ingest"]
 
 _QUERY = re.compile(r"->|//|\{|\bFROM\b|^\s*(SELECT|CREATE)\b", re.IGNORECASE)
 """Parts of a query's text that hardly a path has."""
+_MANY_LATE = 10
+"""Late events of one call that call for advice."""
 _SAME = 5
 """Rejections for the same reason that are shown."""
 
@@ -352,6 +354,10 @@ def report_intake(report: IntakeReport, *, kept: bool = True) -> None:
     for note in report.notes:
         say(f"note: {note}")
     say(intake_summary(report))
+    if kept and report.late >= _MANY_LATE:
+        from xscl.cli.next_steps import many_late
+
+        say(f"note: {many_late()}")
 
 
 def intake_summary(report: IntakeReport) -> str:

@@ -11,7 +11,16 @@ from xscl.catalog.event_counts import event_count
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.tables import CHANNELS, FEEDS, LATE, NEVER, QUERIES
 
-__all__ = ["no_batches", "no_channels", "no_feeds", "no_items", "no_late_events", "no_matches", "no_queries"]
+__all__ = [
+    "many_late",
+    "no_batches",
+    "no_channels",
+    "no_feeds",
+    "no_items",
+    "no_late_events",
+    "no_matches",
+    "no_queries",
+]
 
 
 def no_queries() -> str:
@@ -27,6 +36,14 @@ def no_channels() -> str:
 def no_feeds() -> str:
     """Tell how feeds are subscribed to."""
     return "no feeds yet: xscl feed add URL, or xscl feed import LIST.opml"
+
+
+def many_late() -> str:
+    """Tell what can be done where many events come late, as in an archive whose events are not in the order of time."""
+    return (
+        "no join has late events ('xscl late list'); 'xscl late replay' joins them as if in time, and "
+        "'xscl channel set NAME --lateness none' lets events of any age be in time"
+    )
 
 
 def no_matches(catalog: Catalog) -> str:

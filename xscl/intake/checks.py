@@ -214,10 +214,8 @@ def require_kind(channel: ChannelInfo, event: Event) -> None:
         DocumentError: ``XSCL_CHANNEL_KIND``.
     """
     if channel.kind != ("xml" if event.row is None else "rows"):
-        raise DocumentError(
-            "XSCL_CHANNEL_KIND",
-            f"the channel {channel.name} takes {'documents' if channel.kind == 'xml' else 'rows'}",
-        )
+        wanted, came = ("documents", "a row") if channel.kind == "xml" else ("rows", "a document")
+        raise DocumentError("XSCL_CHANNEL_KIND", f"the channel {channel.name} takes {wanted}, and this is {came}")
 
 
 def event_content(
