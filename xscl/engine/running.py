@@ -13,9 +13,10 @@ from xscl.base.settings import DEFAULT_BATCH_DOCS
 from xscl.base.system_errors import named_file_faults
 from xscl.batches.batch import process_batch
 from xscl.batches.kernels import kernels_of
-from xscl.batches.ranges import next_batch
+from xscl.batches.ranges import BatchRange, next_batch
 from xscl.batches.report import BatchReport
 from xscl.batches.run_handle import Pauses, RunHandle, Work
+from xscl.catalog.home_channels import HOME_CHANNELS
 from xscl.catalog.intake_order import read_last_places
 from xscl.engine.opened import OpenedHome
 from xscl.store.orphans import tidy
@@ -36,7 +37,7 @@ class Running(OpenedHome):
         """Process everything taken in so far; one report a batch.
 
         Events that come meanwhile may be part of the last batch; the others wait for the next call, so that this one
-        returns however fast they come.  Replays that batches ask for belong to what was there.
+        returns however fast they come.  Whatever its batches bring themselves is part of this call.
 
         Args:
             batch_docs: documents in a batch at most.
@@ -59,8 +60,7 @@ class Running(OpenedHome):
             self._tidy_once()
             while not stop() and (span := next_batch(self.home, self._planner, batch_docs, beats=beats)) is not None:
                 last = span.taken_in if last is None else last
-                # A batch has what it publishes too late replayed by the next one, which is part of the same work.
-                if span.first > last and not span.replayed and not (beats and span.only_beats):
+                if span.first > last and not _follows(span, beats=beats):
                     break
                 # Heartbeats alone call for no others, however long they take: this call is to return.
                 beats = not span.only_beats
@@ -137,3 +137,11 @@ class Running(OpenedHome):
             CatalogError: on entering, ``XSCL_HOME_IN_USE``: another process does.
         """
         return self._run_lock.held()
+
+
+def _follows(span: BatchRange, *, beats: bool) -> bool:
+    """Return whether a batch has only what batches before it brought: replays of what was published too late, rows
+    about batches, or, where ``beats``, heartbeats by the wall clock.
+    """
+    told = bool(span.channels) and span.channels.keys() <= HOME_CHANNELS.keys()
+    return bool(span.replayed) or told or (beats and span.only_beats)
