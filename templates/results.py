@@ -49,20 +49,19 @@ __all__ = [
 
 RESULT_SCHEMA = pa.schema(
     [
-        ("relation", pa.string()),  # docs, rout, match, link, refused, or pairs, whose number is in docs
+        ("relation", pa.string()),  # docs, rout, match, refused, or pairs, whose number is in docs
         ("origin", pa.int64()),  # docs, rout, match: who numbered the class
         ("class", pa.int32()),  # docs, rout, match: unique within its origin
         ("d1", pa.int64()),  # docs of one or two blocks
         ("d2", pa.int64()),
-        ("docs", pa.list_(pa.int64())),  # in block order: docs of three and more blocks, link, refused
+        ("docs", pa.list_(pa.int64())),  # in block order: docs of three and more blocks, refused
         ("instance", pa.int32()),  # rout, match
-        ("nodes", pa.list_(pa.int32())),  # rout: meta-variables; match: result and SELECT nodes; link: its nodes
+        ("nodes", pa.list_(pa.int32())),  # rout: meta-variables; match: result and SELECT nodes
         ("witness", pa.list_(pa.int32())),  # match: the meta-variables of one row of R_out
         ("groups", pa.list_(pa.int64())),  # rout, match, refused
         ("cases", pa.list_(pa.int32())),  # the case of each group
         ("exchange", pa.int64()),  # rout, match: as ``ClassRow.exchange``
-        ("link", pa.int64()),  # link: its key
-        ("members", pa.list_(MEMBER)),  # link, refused: the documents
+        ("members", pa.list_(MEMBER)),  # refused: the documents
         ("others", pa.list_(pa.list_(pa.int32()))),  # rout: of each node all that may stand in its place; NULL: itself
         ("reason", pa.string()),  # refused: a ``Refusal``
         ("later", pa.int64()),  # match: as ``ClassRow.later``; NULL is 0
@@ -193,6 +192,7 @@ class ResultColumns:
         self._made: list[pa.RecordBatch] = []
         """Batches that are made of the rest of both."""
         self._pairs: list[tuple[Int64s, Int64s, Int32s]] = []
+        self._links: list[pa.Table] = []
         self._longer: list[tuple[Int64s, Int32s]] = []
         """Combinations of three and more documents."""
         self._spans: list[PairSpans] = []
@@ -208,7 +208,7 @@ class ResultColumns:
             sizes[row.relation == "match"] += row.size
             of_class = (row.relation, self.origin, number, None, None, None)
             meant = (row.instance, row.nodes, row.witness, row.by.groups, row.by.cases, row.exchange)
-            self._rows.append((*of_class, *meant, None, None, row.others, None, row.later))
+            self._rows.append((*of_class, *meant, None, row.others, None, row.later))
         self._sizes.extend(sizes)
         return number
 
@@ -257,39 +257,31 @@ class ResultColumns:
     def add_documents(self, docs: Sequence[int], number: int) -> None:
         """Two or more documents, and their class."""
         two = (*docs, None) if len(docs) == 2 else (None, None, docs)
-        self._rows.append(("docs", self.origin, number, *two, *(None,) * 11))
+        self._rows.append(("docs", self.origin, number, *two, *(None,) * 10))
         rout, matches = self._sizes[2 * number : 2 * number + 2]
         self.counts.update(rout=rout, match=matches)
 
-    def add_link(self, key: int, members: Sequence[Member], nodes: Sequence[int]) -> None:
-        """Return a row of a link."""
-        docs = [member.docid for member in members]
-        rows = [member._asdict() for member in members]
-        self._rows.append(("link", *(None,) * 4, docs, None, nodes, *(None,) * 4, key, rows, *(None,) * 3))
-        self.counts.update(link=1)
+    def add_links(self, rows: pa.Table) -> None:
+        """Add rows of links: key ``link``, ``members`` and ``nodes``."""
+        self._links.append(rows)
+        self.counts.update(link=rows.num_rows)
 
     def add_refused(self, members: Sequence[Member], groups: Sequence[int], reason: Refusal) -> None:
         """Return what some groups do not get of some documents, and why."""
         docs = [member.docid for member in members]
         rows = [member._asdict() for member in members]
         self.counts.update(refused=1)
-        self._rows.append(("refused", *(None,) * 4, docs, *(None,) * 3, groups, *(None,) * 3, rows, None, reason, None))
+        self._rows.append(("refused", *(None,) * 4, docs, *(None,) * 3, groups, None, None, rows, None, reason, None))
 
     def add_count(self, pairs: int) -> None:
         """Tell how many pairs of documents were looked at."""
         self.counts.update(pairs=pairs)
-        self._rows.append(("pairs", *(None,) * 4, [pairs], *(None,) * 11))
+        self._rows.append(("pairs", *(None,) * 4, [pairs], *(None,) * 10))
 
     def take_links(self) -> pa.Table:
-        """Return the rows of links; they are not handed out with the others."""
-        rows = [row for row in self._rows if row[0] == "link"]
-        if rows:
-            self._rows = [row for row in self._rows if row[0] != "link"]
-        columns = zip(*rows, strict=True) if rows else [[] for _ in RESULT_SCHEMA]
-        return pa.table(
-            [pa.array(column, type=field.type) for column, field in zip(columns, RESULT_SCHEMA, strict=True)],
-            schema=RESULT_SCHEMA,
-        )
+        """Return the rows of links; the others are handed out without them."""
+        rows, self._links = self._links, []
+        return pa.concat_tables(rows)
 
     def set_apart(self, groups: Collection[int]) -> SetApart | None:
         """Take out the combinations that some groups alone have; None: there are none, or more than wait in memory."""

@@ -293,9 +293,9 @@ class UnitsEngine(LocalEngine):
                 out = ResultColumns(origin_of(self.batches, 0, len(outs)))
                 self._begun().meet(run, [] if own else others, out, own=own)
                 outs.append(out)
-        links = [out.take_links() for out in outs]
+        links = [out.take_links() for out in outs if out.counts["link"]]
         last = ResultColumns(origin_of(self.batches, 0, len(outs)))
-        found = [LinkRun.of(rows) for rows in links if rows.num_rows]
+        found = [LinkRun.of(rows) for rows in links]
         if found:
             state = LinkState(self.links, self._rule)
             shares = [complete(self.live_program, state, found, (number, 3)) for number in range(3)]

@@ -10,6 +10,7 @@ Modules in reading order:
 * ``guarded``: guards over many pairs of documents
 * ``guarded_windows``: windows of groups with guards: which of them admit which pairs of documents
 * ``signatures``: the matched edges of pairs that are alike, and what plans find there
+* ``link_rows``: rows of links that pairs of documents come to, and links that are refused
 * ``resolve``: matched edges of document pairs → classes
 * ``verify``: edges looked up on pairs that other edges found
 * ``passes``: how the plans of a program are resolved in a unit of work

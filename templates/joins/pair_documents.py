@@ -111,8 +111,11 @@ def documents_of_runs(runs: Sequence[Run], guards: ProgramGuards) -> Documents:
             first[ties] = rank[which[: len(ties)]] < rank[which[len(ties) :]]
         return first
 
+    def linked(docs: Int64s) -> pa.StructArray:
+        return _members_of_runs(runs, docs)
+
     if not any(run.has_members for run in runs):
-        return Documents(members, left_first, facts)
+        return Documents(members, left_first, facts, linked=linked)
 
     def memberships(docs: Int64s) -> Int32s:
         distinct, which = np.unique(docs, return_inverse=True)
@@ -123,4 +126,18 @@ def documents_of_runs(runs: Sequence[Run], guards: ProgramGuards) -> Documents:
         of_docs: Int32s = found[which]
         return of_docs
 
-    return Documents(members, left_first, facts, memberships)
+    return Documents(members, left_first, facts, memberships, linked)
+
+
+def _members_of_runs(runs: Sequence[Run], docs: Int64s) -> pa.StructArray:
+    """Return documents, whose numbers rise, as members; several runs may have one of them."""
+    parts, count = [], 0
+    place_of_part = np.zeros(len(docs), dtype=np.int64)
+    for run in runs:
+        place, here = run.places_of(docs)
+        at = place[here]
+        columns = [run.docs[at], run.items[at], run.times[at], run.places.take(pa.array(at)), run.memberships[at]]
+        parts.append(pa.StructArray.from_arrays(columns, names=Member._fields))
+        place_of_part[here] = count + np.arange(len(at))
+        count += len(at)
+    return pa.concat_arrays(parts).take(pa.array(place_of_part))

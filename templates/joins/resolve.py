@@ -19,12 +19,13 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from xscl.base.docids import PUBLISHED, place_of
+from xscl.base.docids import PUBLISHED
 from xscl.base.number_order import each_once, order_by
 from xscl.base.values import COMPARISONS
 from xscl.templates.columns import Int32s, Int64s, gather, numbered, stacked, take
 from xscl.templates.joins.guarded import Sought
 from xscl.templates.joins.guarded_windows import GuardedWindows, guarded, guarded_windows
+from xscl.templates.joins.link_rows import LinkRows, add_link_rows, link_rows
 from xscl.templates.joins.matched_edges import Matched, MatchedEdges
 from xscl.templates.joins.signatures import (
     Cells,
@@ -40,7 +41,7 @@ from xscl.templates.joins.solve import solve
 from xscl.templates.joins.window_cells import Documents, MatchedPairs, admit_all, whole_span, window_cells
 from xscl.templates.plans import Edge, InstancePlan, LinkPlan
 from xscl.templates.program import Program
-from xscl.templates.results import Member, Refusal, ResultColumns
+from xscl.templates.results import ResultColumns
 from xscl.templates.shapes import Shapes, mixed
 
 __all__ = ["LOOK", "Plans", "Resolver", "grouped", "holds_exactly"]
@@ -199,17 +200,19 @@ class Resolver:
         if guards and len(signatures) > 1 and len(pairs.left) * len(guards.facts_read) <= _MANY_ADMITTED:
             docs = each_once(np.concatenate([pairs.left, pairs.right]))
             documents = documents.looked_up(docs[docs >= 0])
+        links: list[LinkRows] = []
         for number, members in places_by_number(which, len(signatures)):
             key, edges = signatures[number]
             signature = self._signature(key, edges, plans)
             of = pairs if members is None else take(pairs, members)
-            self._add_links(signature, of, documents, out)
+            links += link_rows(signature, of, documents, self.program, out)
             if signature.instances:
                 if signature.guarded is None:
                     self._add_classes(signature, of, documents, out)
                     continue
                 for part, sought in _parts(signature.guarded, of, documents):
                     self._add_guarded(signature, part, sought, documents, out)
+        add_link_rows(links, documents, out)
 
     # -- signatures --------------------------------------------------------------------------------------------
 
@@ -252,33 +255,6 @@ class Resolver:
         return found
 
     # -- what they come to -------------------------------------------------------------------------------------
-
-    def _add_links(self, signature: Signature, pairs: MatchedPairs, documents: Documents, out: ResultColumns) -> None:
-        for solved in signature.links:
-            plan = solved.plan
-            assert isinstance(plan, LinkPlan)
-            # The plan that was solved may be older than the program, which other queries have widened since.
-            bounds = self.program.links[plan.key].bounds
-            difference = pairs.ts_r - pairs.ts_l
-            for at in np.flatnonzero((difference >= bounds.lo) & (difference <= bounds.hi)).tolist():
-                members = documents.members(int(pairs.left[at]), int(pairs.right[at]))
-                if solved.solution.refusals:
-                    self._refuse_link(plan.key, members, solved.solution.refusals, out)
-                for row in solved.solution.rows:
-                    out.add_link(plan.key, members, row.nodes)
-
-    def _refuse_link(
-        self, key: int, members: Sequence[Member], refusals: Sequence[Refusal], out: ResultColumns
-    ) -> None:
-        places = [place_of(member.docid) for member in members]
-        groups = {
-            live.gid
-            for number, _ in self.program.starts.get(key, ())
-            for live in self.program.assemblies[number].groups.values()
-            if live.first <= min(places) and max(places) <= live.last
-        }
-        for reason in refusals:
-            out.add_refused(members, sorted(groups), reason)
 
     def _add_classes(self, signature: Signature, pairs: MatchedPairs, documents: Documents, out: ResultColumns) -> None:
         assert signature.windows is not None

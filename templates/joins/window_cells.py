@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from xscl.base.docids import PUBLISHED, place_of
 from xscl.templates.columns import Int32s, Int64s
@@ -41,6 +42,8 @@ class Documents:
     """Returns what guards read of some documents, whose numbers rise."""
     memberships: Callable[[Int64s], Int32s] | None = None
     """Returns the number of each document's membership; None: all have 0."""
+    linked: Callable[[Int64s], pa.StructArray] | None = None
+    """Returns documents, whose numbers rise, as members of links; None: no pair is of two documents."""
 
     def looked_up(self, docs: Int64s) -> Documents:
         """Return the same, which looks the facts of some documents, whose numbers rise, up once."""

@@ -7,6 +7,7 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +17,7 @@ from xscl.base.docids import published_docid
 from xscl.store.results import Results, stored_matches
 from xscl.templates.bounds import Bounds
 from xscl.templates.class_columns import ClassColumns
+from xscl.templates.many_blocks.runs import LINK_SCHEMA
 from xscl.templates.ordinals import Ordinals
 from xscl.templates.origins import ABSENCE_LEVEL, CHANGES_LEVEL, STEPS_LEVEL, WINDOWS_LEVEL, batch_of, origin_of
 from xscl.templates.plans import LiveGroup
@@ -28,6 +30,13 @@ INSTANCE = compiled("S//a->x JOIN {x = y, 1 h} T//b->y JOIN {y = z, 1 h} U//c->z
 
 def member(docid: int, seconds: int, *, item: int | None = None, place: str = "") -> Member:
     return Member(docid, docid if item is None else item, seconds * SECOND, place or f"S\0{docid}")
+
+
+def links(*rows: dict[str, object]) -> pa.Table:
+    """Rows of links as joins find them."""
+    return pa.Table.from_pylist(
+        list(rows), schema=pa.schema([LINK_SCHEMA.field(n) for n in ("link", "members", "nodes")])
+    )
 
 
 CHAIN = (0, 1), (1, 2)
@@ -136,7 +145,8 @@ def test_rows_of_all_kinds_in_one_relation() -> None:
     assert [columns.add_class([ROUT, MATCH]), columns.add_class([MATCH])] == [0, 1]
     columns.add_pairs(np.array([1, 5]), np.array([2, -1]), np.array([0, 1], dtype=np.int32))
     columns.add_documents((1, 2, 3), 0)
-    columns.add_link(99, [member(1, 0), member(2, 1, item=1)], [10, 20])
+    link = {"link": 99, "members": [member(n, n - 1, item=1)._asdict() for n in (1, 2)], "nodes": [10, 20]}
+    columns.add_links(links(link))
     columns.add_refused([member(4, 2)], [7], "matches")
     columns.add_count(5)
     groups = {"groups": [7, 8], "cases": [1, 2], "instance": 3}
@@ -150,16 +160,6 @@ def test_rows_of_all_kinds_in_one_relation() -> None:
         {**match, **second},
         {"relation": "docs", "docs": [1, 2, 3], **first},
         {
-            "relation": "link",
-            "link": 99,
-            "docs": [1, 2],
-            "nodes": [10, 20],
-            "members": [
-                {"docid": 1, "item": 1, "ts": 0, "place": "S\0001", "membership": 0},
-                {"docid": 2, "item": 1, "ts": SECOND, "place": "S\0002", "membership": 0},
-            ],
-        },
-        {
             "relation": "refused",
             "docs": [4],
             "groups": [7],
@@ -168,11 +168,9 @@ def test_rows_of_all_kinds_in_one_relation() -> None:
         },
         {"relation": "pairs", "docs": [5]},
     ]
-    (link,) = (row for row in rows if row["relation"] == "link")
-    assert [{k: v for k, v in row.items() if v is not None} for row in columns.take_links().to_pylist()] == [link]
-    assert told(columns) == [row for row in rows if row != link]
+    assert columns.take_links().to_pylist() == [link]
+    assert told(columns) == rows
     assert told(columns) == []
-    assert columns.take_links().num_rows == 0
 
 
 def test_counts_are_of_every_combination_of_documents() -> None:
@@ -184,11 +182,13 @@ def test_counts_are_of_every_combination_of_documents() -> None:
     columns.add_pairs(np.array([], dtype=np.int64), np.array([], dtype=np.int64), np.array([], dtype=np.int32))
     assert columns.counts == {"rout": 5, "match": 2}
     columns.add_documents((1, 2, 3), 0)
-    columns.add_link(9, [member(1, 0), member(2, 0)], [])
+    row = {"link": 9, "members": [member(n, 0)._asdict() for n in (1, 2)], "nodes": []}
+    columns.add_links(links(row, row))
+    columns.add_links(links(row))
     columns.add_count(3)
     list(columns.take())
     columns.add_count(4)
-    assert columns.counts == {"rout": 7, "match": 3, "link": 1, "pairs": 7}
+    assert columns.counts == {"rout": 7, "match": 3, "link": 3, "pairs": 7}
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -269,7 +269,6 @@ def test_files_hold_what_would_be_handed_out(tmp_path: Path, monkeypatch: pytest
         columns.add_combinations(np.array([[4, 5, 6], [5, 6, 7]]), np.zeros(2, dtype=np.int32))
         columns.add_combinations(np.empty((0, 3), np.int64), np.empty(0, np.int32))
         assert columns.counts["match"] == 11
-        columns.add_link(9, [member(1, 0), member(2, 0)], [5])
         return columns
 
     assert filled().write() == tmp_path
