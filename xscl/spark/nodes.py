@@ -27,7 +27,7 @@ NEEDED = ("pyarrow", "numpy", "lxml", "elementpath", "xxhash", "feedparser")
 """Packages that tasks import, beside xscl."""
 _PAUSE_S = 0.5
 """Time that each task takes at least, so that all cores of all nodes get one."""
-_QUIET_S = 3.0
+_QUIET_S = 10.0
 """The search ends when no new node was found for so long: executors start one after the other."""
 _PATIENCE_S = 120.0
 """Time in which an executor takes a task."""
