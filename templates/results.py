@@ -201,7 +201,7 @@ class ResultColumns:
         """Numbers of rows of R_out and of matches, both of each class."""
 
     def add_class(self, rows: Iterable[ClassRow]) -> int:
-        """Return a new class and what it means; returns its number."""
+        """Add a class and what it means; return its number."""
         number = len(self._sizes) // 2
         sizes = [0, 0]
         for row in rows:
@@ -213,7 +213,7 @@ class ResultColumns:
         return number
 
     def add_classes(self, count: int, parts: Sequence[ClassColumns]) -> Int32s:
-        """Add what some of so many new classes mean; returns the number of each, -1 where nothing is said of it."""
+        """Add the meanings of some of so many new classes; return each number, -1 where nothing is said of a class."""
         sizes = np.zeros((count, 2), dtype=np.int64)
         for part in parts:
             sizes[part.classes, int(part.relation == "match")] += part.size
@@ -224,7 +224,7 @@ class ResultColumns:
         return numbers.astype(np.int32)
 
     def add_pairs(self, left: Int64s, right: Int64s, classes: Int32s) -> None:
-        """Pairs of documents, or single documents with -1 on the right, and the class of each."""
+        """Add pairs of documents, or single documents with -1 on the right, and the class of each."""
         if len(left):
             self._pairs.append((left, right, classes))
             self._count(classes)
@@ -255,7 +255,7 @@ class ResultColumns:
         self.counts.update(rout=int(rout), match=int(matches))
 
     def add_documents(self, docs: Sequence[int], number: int) -> None:
-        """Two or more documents, and their class."""
+        """Add a combination of two or more documents, and its class."""
         two = (*docs, None) if len(docs) == 2 else (None, None, docs)
         self._rows.append(("docs", self.origin, number, *two, *(None,) * 10))
         rout, matches = self._sizes[2 * number : 2 * number + 2]
@@ -267,7 +267,7 @@ class ResultColumns:
         self.counts.update(link=rows.num_rows)
 
     def add_refused(self, members: Sequence[Member], groups: Sequence[int], reason: Refusal) -> None:
-        """Return what some groups do not get of some documents, and why."""
+        """Add a refusal: some groups do not get some documents, for a reason."""
         docs = [member.docid for member in members]
         rows = [member._asdict() for member in members]
         self.counts.update(refused=1)
