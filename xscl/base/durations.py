@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-__all__ = ["MAX_DIGITS", "UNITS", "format_duration", "iso_duration", "parse_duration", "scaled"]
+__all__ = [
+    "MAX_DIGITS",
+    "UNITS",
+    "format_duration",
+    "iso_duration",
+    "parse_duration",
+    "parse_pause",
+    "parse_wait",
+    "scaled",
+]
 
 MAX_DIGITS = 1000
 """Digits of one number in a text, at most."""
@@ -26,6 +35,8 @@ UNITS: dict[str, int] = {
     for name in (short, *long, *(word + "s" for word in long), *(("mins",) if short == "min" else ()))
 }
 """Unit name (lower case) to microseconds."""
+
+_LONGEST_WAIT = 30 * 365 * UNITS["d"]
 
 _ISO = re.compile(
     r"P(?:(?P<w>\d+(?:\.\d+)?)W)?(?:(?P<d>\d+(?:\.\d+)?)D)?"
@@ -76,6 +87,29 @@ def parse_duration(text: str) -> int:
         return iso_duration(text)
     except ValueError:
         raise ValueError(f"{text!r} is no duration; durations are written 30s, 5 min, 7 days or PT5M") from None
+
+
+def parse_wait(text: str) -> float:
+    """Parse a time to wait, in seconds; more than thirty years count as thirty, which clocks of processes can wait for.
+
+    Raises:
+        ValueError: not a duration.
+
+    >>> parse_wait("5 min"), parse_wait("99999 w") == parse_wait("9999999 w")
+    (300.0, True)
+    """
+    return min(parse_duration(text), _LONGEST_WAIT) / _SECOND
+
+
+def parse_pause(text: str) -> float:
+    """Parse the time between two looks, in seconds.
+
+    Raises:
+        ValueError: not a duration, or less than a millisecond.
+    """
+    if parse_duration(text) < UNITS["ms"]:
+        raise ValueError(f"{text!r} leaves no time between two looks; 1 ms is the least, and 1s is often enough")
+    return parse_wait(text)
 
 
 def format_duration(micros: int) -> str:

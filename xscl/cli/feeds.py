@@ -229,7 +229,7 @@ def feed_fetch(
     Example: xscl feed fetch --contact mailto:me@example.org
     xscl feed fetch https://example.org/news.xml
     """
-    from xscl.base.durations import parse_duration
+    from xscl.base.durations import parse_wait
     from xscl.cli.remote_feeds import refuse_own
 
     if (client := at.client(only_home=True)) is not None:
@@ -237,7 +237,7 @@ def feed_fetch(
         _fetch_remote(client, urls or None, all_)
         return
     try:
-        patience = parse_duration(wait or "5 min") / 1e6
+        patience = parse_wait(wait or "5 min")
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--wait") from None
     settings = poll_settings(contact, allow_private=allow_private, patience_s=patience)

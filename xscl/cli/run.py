@@ -107,10 +107,10 @@ def run(
 
 
 def _seconds(every: str) -> float:
-    from xscl.base.durations import parse_duration
+    from xscl.base.durations import parse_pause
 
     try:
-        return parse_duration(every) / 1e6
+        return parse_pause(every)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--every") from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
-from xscl.base.durations import parse_duration
+from xscl.base.durations import parse_pause
 from xscl.base.errors import EngineError
 from xscl.base.failpoints import step
 from xscl.base.progress import told
@@ -105,7 +105,7 @@ class Running(OpenedHome):
         """Process what comes in until stopped; a handle in the manner of pyspark's StreamingQuery.
 
         Args:
-            every: time between two looks.
+            every: time between two looks, 1 ms at least.
             batch_docs: documents in a batch at most.
             name: of the handle and its thread.
             then: is called in that thread with the report of each batch once that is committed.
@@ -115,10 +115,11 @@ class Running(OpenedHome):
 
         Raises:
             CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on this home.
+            EngineError: ``XSCL_BAD_OPTION``: ``every`` is no duration, or too short.
         """
         self._refuse_closed()
         try:
-            pause = parse_duration(every) / 1e6
+            pause = parse_pause(every)
         except ValueError as error:
             raise EngineError("XSCL_BAD_OPTION", f"every: {error}") from None
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from xscl.base.durations import parse_duration
+from xscl.base.durations import parse_pause
 from xscl.base.errors import EngineError, SourceError
 from xscl.base.failpoints import step
 from xscl.base.types import Event
@@ -119,13 +119,13 @@ def follow_paths(taker: Taker, paths: Sequence[str | Path], reading: Reading, *,
         taker: where to.
         paths: files and directories.
         reading: options of reading.
-        every: time between two looks.
+        every: time between two looks, 1 ms at least.
 
     Raises:
-        EngineError: ``XSCL_BAD_OPTION``: standard input, or no duration.
+        EngineError: ``XSCL_BAD_OPTION``: standard input, or no duration to wait.
     """
     try:
-        pause = parse_duration(every) / 1e6
+        pause = parse_pause(every)
     except ValueError as error:
         raise EngineError("XSCL_BAD_OPTION", f"every: {error}") from None
     if any(str(path) == "-" for path in paths):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xscl.base.durations import UNITS, format_duration, iso_duration, parse_duration, scaled
+from xscl.base.durations import UNITS, format_duration, iso_duration, parse_duration, parse_pause, parse_wait, scaled
 
 S = 1_000_000
 DAY = 86_400 * S
@@ -41,6 +41,19 @@ def test_texts(text: str, micros: int) -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="is no duration; "):
         parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["0", "0s", "999 us", "PT0S"])
+def test_a_pause_is_no_busy_loop(text: str) -> None:
+    assert parse_wait(text) < 1e-3
+    with pytest.raises(ValueError, match="leaves no time between two looks; 1 ms is the least, and 1s is often enough"):
+        parse_pause(text)
+
+
+@pytest.mark.parametrize("text", ["9" * 17 + " w", "9" * 900 + " s"])
+def test_a_wait_is_no_longer_than_clocks_of_processes_have(text: str) -> None:
+    assert parse_pause("1 ms") == 1e-3
+    assert parse_pause(text) == parse_wait(text) == 30 * 365 * 86_400
 
 
 def test_units_have_long_names() -> None:

@@ -39,6 +39,11 @@ def test_once_and_every_exclude_each_other() -> None:
     assert ran.exit_code == 2 and "--once and --every exclude each other" in ran.output
 
 
+def test_a_pause_of_nothing_is_refused_before_the_home_is_looked_at() -> None:
+    ran = CliRunner().invoke(app, ["run", "--every", "0s"], env={"COLUMNS": "200", "TERM": "dumb"})
+    assert ran.exit_code == 2 and "1 ms is the least" in ran.output
+
+
 def test_a_signal_while_nothing_is_done(capsys: pytest.CaptureFixture[str]) -> None:
     with ended_by_signals() as end:
         timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM))
