@@ -290,7 +290,7 @@ def test_misspelt_names_are_answered_by_what_may_be_meant(home: Run, tmp_path: P
         (["late", "list", "--channel", "tics"], "'ticks'"),
         (["late", "replay", "--channel", "tics"], "'ticks'"),
         (["template", "show", template[:-1] + "?"], f"'{template}'"),
-        (["template", "sql", template[:-2]], f"'{template}'"),
+        (["template", "sql", template[:-2] + "xy"], f"'{template}'"),
         (["template", "datalog", template[1:]], f"'{template}'"),
         (["feed", "set", "http://example.org/feed", "--pause"], "'http://example.org/feed.xml'"),
         (["feed", "drop", "https://example.org/feed.xml"], "'http://example.org/feed.xml'"),
@@ -617,7 +617,7 @@ def test_templates_are_listed_with_their_sql(home: Run) -> None:
     name = row["template"]
     for command in ("sql", "show", "datalog"):
         assert "XSCL_TEMPLATE_NOT_FOUND" in home("template", command, "t0").err
-    shown = home("template", "show", name).out
+    shown = home("template", "show", name[:5]).out
     assert name in shown and "1 in 1 group: Q" in shown and "  var1           e1 EQ var2" in shown
     assert home("template", "show", name, "--graph", "dot").out.startswith(f'digraph "{name}"')
     assert home("template", "show", name, "--graph", "mermaid").out.startswith("flowchart")

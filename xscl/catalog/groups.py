@@ -61,6 +61,8 @@ __all__ = [
 ]
 
 Row = Mapping[str, object]
+_SHOWN = 5
+"""Templates that are named where several have the beginning of an id."""
 
 
 # -- templates -------------------------------------------------------------------------------------------------
@@ -87,15 +89,18 @@ def read_templates(connection: Connection) -> list[Template]:
 
 
 def read_template(connection: Connection, name: str) -> Template:
-    """Return a template by id.
+    """Return a template by its id, or by the beginning of an id that no other template has.
 
     Raises:
-        CatalogError: there is none.
+        CatalogError: there is none, or more than one.
     """
-    row = connection.execute(sa.select(TEMPLATES).where(TEMPLATES.c.template == name)).first()
-    if row is None:
-        raise no_template(connection, name)
-    return stored_template(row)
+    rows = connection.execute(sa.select(TEMPLATES).where(TEMPLATES.c.template == name)).all()
+    if not rows and name:
+        begins = TEMPLATES.c.template.startswith(name, autoescape=True)
+        rows = connection.execute(sa.select(TEMPLATES).where(begins).order_by(TEMPLATES.c.template).limit(_SHOWN)).all()
+    if len(rows) != 1:
+        raise no_template(connection, name, [row.template for row in rows])
+    return stored_template(rows[0])
 
 
 def read_template_use(connection: Connection) -> list[tuple[Template, int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -106,10 +106,14 @@ def no_query(connection: Connection, name: str, *, dropped: bool = False, sugges
     return CatalogError("XSCL_QUERY_NOT_FOUND", f"there is no query {name!r}", hint=hint)
 
 
-def no_template(connection: Connection, name: str) -> CatalogError:
-    """Return the refusal of a template's id that none has."""
+def no_template(connection: Connection, name: str, begins: Sequence[str] = ()) -> CatalogError:
+    """Return the refusal of a template's id that none has; or that is the beginning of several, which are given."""
+    listed = "'xscl template list' and the relation templates have them"
+    if begins:
+        told = f"several templates begin with {name!r}: {', '.join(begins)}"
+        return CatalogError("XSCL_TEMPLATE_NOT_FOUND", told, hint=listed)
     known = connection.scalars(sa.select(TEMPLATES.c.template).limit(_MOST))
-    hint = suggestion(name, known, "'xscl template list' and the relation templates have them")
+    hint = suggestion(name, known, listed)
     return CatalogError("XSCL_TEMPLATE_NOT_FOUND", f"there is no template {name!r}", hint=hint)
 
 

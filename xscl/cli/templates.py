@@ -15,6 +15,8 @@ from xscl.templates.statements.picture import GraphFormat
 
 __all__ = ["template_app"]
 
+TemplateArgument = Annotated[str, typer.Argument(help="Its id, or the beginning that no other has.")]
+
 template_app = typer.Typer(no_args_is_help=True, help="Query templates: queries grouped by the shape of their joins.")
 
 
@@ -37,7 +39,7 @@ def template_list(at: ServedOptions, printing: Printing) -> None:
 
 @command(template_app, "show")
 def template_show(
-    template: str,
+    template: TemplateArgument,
     graph: Annotated[GraphFormat | None, typer.Option(help="Print only the join graph, so.")] = None,
     json: JsonOption = False,
     *,
@@ -72,7 +74,7 @@ def template_show(
 
 @command(template_app, "sql")
 def template_sql(
-    template: str,
+    template: TemplateArgument,
     query: Annotated[
         str | None, typer.Option("--query", help="Print it for this query: its constants in place of 'rt_…'.")
     ] = None,
@@ -96,7 +98,7 @@ def template_sql(
 
 
 @command(template_app, "datalog")
-def template_datalog(template: str, at: ServedOptions) -> None:
+def template_datalog(template: TemplateArgument, at: ServedOptions) -> None:
     """Print a template's conjunctive query as a Datalog rule, as the thesis writes it.
 
     Example: xscl template datalog t2_09bc611bb4aa3c95

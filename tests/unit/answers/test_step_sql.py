@@ -123,5 +123,11 @@ def test_steps_are_templates(tmp_path: Path) -> None:
         alone = template_sql_text(catalog, name, "q3", Dialect.sqlite)
         assert "(3 * l.x1)" in alone and "q.n" not in alone
         assert "LONGEST" in template_sql_text(catalog, longest, None, Dialect.sqlite)
-        with pytest.raises(CatalogError):
+        with pytest.raises(CatalogError, match=f"the query runs has no step {name}"):
             template_sql_text(catalog, name, "runs", Dialect.sqlite)
+        # The beginning of an id suffices where no other step has it.
+        assert template_facts(catalog, name[:-2]) == facts
+        assert template_text(catalog, name[:-2]) == template_text(catalog, name)
+        assert template_sql_text(catalog, name[:-2], None, Dialect.sqlite) == shared
+        with pytest.raises(CatalogError, match="several templates begin with 's3_'"):
+            template_facts(catalog, "s3_")

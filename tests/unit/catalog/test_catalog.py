@@ -18,7 +18,7 @@ from xscl.catalog.groups import read_rt_rows, read_template, read_template_use, 
 from xscl.catalog.intake_order import read_last_places, take_places
 from xscl.catalog.queries import drop_query, read_queries, read_query
 from xscl.catalog.records import ChannelInfo
-from xscl.catalog.tables import CHANNELS, HOME, METADATA, VARIABLES
+from xscl.catalog.tables import CHANNELS, HOME, METADATA, TEMPLATES, VARIABLES
 from xscl.language.forms import Prepared
 from xscl.language.query_rows import names_json
 from xscl.registry.loading import Loading
@@ -138,6 +138,25 @@ def test_templates_come_back_as_they_were(catalog: Catalog) -> None:
     with pytest.raises(CatalogError) as caught:
         catalog.ask(read_template, "t9")
     assert caught.value.condition == "XSCL_TEMPLATE_NOT_FOUND"
+
+
+def test_the_beginning_of_an_id_names_a_template_that_no_other_shares_it_with(catalog: Catalog) -> None:
+    template = compiled(JOIN).template
+    with catalog.begin() as connection:
+        add(catalog, connection, "q")
+        row = connection.execute(sa.select(TEMPLATES)).one()._mapping
+        connection.execute(TEMPLATES.insert().values(**{**row, "template": template.id[:-1] + "_"}))
+    assert catalog.ask(read_template, template.id) == template
+    assert catalog.ask(read_template, template.id[:-1] + "_").id != template.id
+    for name, told in ((template.id[:4], f"several templates begin with '{template.id[:4]}': "), ("", "no template")):
+        with pytest.raises(CatalogError, match=told) as caught:
+            catalog.ask(read_template, name)
+        assert caught.value.condition == "XSCL_TEMPLATE_NOT_FOUND"
+    with catalog.begin() as connection:
+        connection.execute(TEMPLATES.delete().where(TEMPLATES.c.template.endswith("_", autoescape=True)))
+    assert catalog.ask(read_template, template.id[:4]) == template
+    with pytest.raises(CatalogError):
+        catalog.ask(read_template, template.id[:2] + "%")
 
 
 def test_rows_of_rt(catalog: Catalog) -> None:

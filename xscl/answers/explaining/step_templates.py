@@ -10,6 +10,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.answers.explaining.step_sql import relations_of, step_statement
 from xscl.answers.explaining.text import columns, count
+from xscl.base.errors import CatalogError
 from xscl.batches.steps.rows import numbered_nodes
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.queries import read_query
@@ -60,8 +61,8 @@ class StepTemplate:
 
 
 def is_step(name: str) -> bool:
-    """Tell whether the id of a template is that of a step."""
-    return name.startswith("s3_")
+    """Tell whether the id of a template, or its beginning, is that of a step."""
+    return name.startswith("s")
 
 
 def read_step_templates(connection: Connection) -> dict[str, StepTemplate]:
@@ -101,9 +102,9 @@ def step_facts(catalog: Catalog, name: str) -> dict[str, object]:
     """
     with catalog.read() as connection:
         step = _read(connection, name)
-    relations = relations_of(name, step.shown)
+    relations = relations_of(step.name, step.shown)
     return {
-        "template": name,
+        "template": step.name,
         "shape": step.example,
         "blocks": sum(len(part.channels) for part in step.definition.parts),
         "parts": [
@@ -130,9 +131,9 @@ def step_text(catalog: Catalog, name: str) -> str:
         step = _read(connection, name)
     more = len(step.queries) - _NAMED
     examples = ", ".join(sorted(step.queries)[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
-    numbers = sum(column.startswith("n") for column in relations_of(name, step.shown).queries[1])
+    numbers = sum(column.startswith("n") for column in relations_of(step.name, step.shown).queries[1])
     rows = [
-        ("template", name),
+        ("template", step.name),
         ("shape", f"as in {step.example}"),
         ("size", f"{count(len(step.definition.parts), 'part')}, {step.moves:,} of NEXT and FOLD"),
         ("numbers", f"{numbers} that may differ by query" if numbers else "none"),
@@ -153,9 +154,9 @@ def step_sql_text(catalog: Catalog, name: str, query: str | None) -> str:
         if query is not None:
             info = read_query(connection, query)
             if info.gid not in step.groups:
-                raise no_template(connection, name)
+                raise CatalogError("XSCL_TEMPLATE_NOT_FOUND", f"the query {query} has no step {step.name}")
             numbers = step.groups[info.gid][1]
-    relations = relations_of(name, step.shown)
+    relations = relations_of(step.name, step.shown)
     notes = [f"-- {relation}: {', '.join(names)}" for relation, names in (relations.queries, *relations.parts)]
     if query is not None:
         notes.append(f"-- with the numbers of {query}")
@@ -165,11 +166,12 @@ def step_sql_text(catalog: Catalog, name: str, query: str | None) -> str:
         )
     if step.has_longest:
         notes.append("-- All iterations: of these, LONGEST leaves the matches that are no part of others.")
-    return "\n".join([*notes, step_statement(name, step.shown, numbers)])
+    return "\n".join([*notes, step_statement(step.name, step.shown, numbers)])
 
 
 def _read(connection: Connection, name: str) -> StepTemplate:
     found = read_step_templates(connection)
-    if name not in found:
-        raise no_template(connection, name)
-    return found[name]
+    names = [name] if name in found else sorted(each for each in found if each.startswith(name))
+    if len(names) != 1:
+        raise no_template(connection, name, names[:_NAMED])
+    return found[names[0]]
