@@ -255,6 +255,20 @@ def test_a_clock_that_channels_share(engine: Engine) -> None:
     assert late == [False, True, False]
 
 
+def test_what_is_published_after_the_end_of_all_input(engine: Engine) -> None:
+    engine.register("S/a PUBLISH out", name="one")
+    engine.register("out/a->x JOIN {1 h} S/b->y", name="pairs")
+    engine.ingest([a("0", 0), b("1", 1)])
+    engine.run_once()
+    engine.end_input()
+    engine.run_once()
+    engine.ingest([a("2", 2)])
+    engine.run_once()
+    assert members(engine, "one") == [["0"], ["2"]] and len(members(engine, "pairs")) == 2
+    told = [row["message"] for row in engine.home.catalog.rows(LATE) if row["channel"] == "out"]
+    assert len(told) == 1 and "lateness behind 9999-12-31T23:59:59.999999Z when" in told[0]
+
+
 @pytest.mark.parametrize("batch_docs", [1, 100])
 def test_state_is_kept_for_what_may_be_published_late(engine: Engine, batch_docs: int) -> None:
     add_channel(engine.home.catalog, "S", lateness="2 s")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xscl.base.errors import DocumentError, XsclError
 from xscl.base.safe_xml import parse_stored
-from xscl.base.types import format_time
+from xscl.base.types import LAST_TIME, format_time
 from xscl.base.values import digest_text
 from xscl.batches.match_documents import match_document, match_nodes
 from xscl.batches.publishing.rows import Publication, match_cells
@@ -137,7 +137,8 @@ class PublishedEvent:
 
     def late_row(self, clock: int, *, again: bool) -> dict[str, object]:
         """Return a row of relation ``late``."""
-        why = f"more than the channel's lateness behind {format_time(clock)}"
+        # Behind the heartbeat of the last time there is, a channel is settled up to the time after it.
+        why = f"more than the channel's lateness behind {format_time(min(clock, LAST_TIME))}"
         return {
             "channel": self.output.channel,
             "id": self.output.id,
