@@ -60,3 +60,10 @@ def test_readers_who_have_seen_enough_are_no_failure(folder: Path) -> None:
     done = shell(folder, f"{shlex.quote(sys.executable)} -c {shlex.quote(code)} | head -n 1")
     # The command line takes it; rich would have ended the process by itself.
     assert "BrokenPipeError" in done.stderr
+
+
+@pytest.mark.parametrize("words", ["--help", "", "--version", "query --help", "match list --help"])
+def test_a_help_that_is_not_read_to_its_end_is_no_failure(words: str, tmp_path: Path) -> None:
+    # The reader is gone before the first line comes.
+    done = shell(tmp_path, f"mkfifo gone; {{ sleep 0; }} < gone & exec 3> gone; wait $!; {XSCL} {words} >&3")
+    assert (done.returncode, done.stderr) == (0, "")

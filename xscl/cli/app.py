@@ -91,26 +91,34 @@ def _safe_errors() -> Iterator[None]:
         raise
 
 
+@contextmanager
+def _quiet_end() -> Iterator[None]:
+    """End without failure where whoever reads the output has seen enough; typer would call that one."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as error:
+        # rich, which prints the help, ends the process by itself.
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+
+
 class _Commands(TyperGroup):
     """The commands and nouns, each imported when it is asked for."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """Read the arguments; a usage error that quotes one is safe for terminals."""
-        with _safe_errors():
+        with _quiet_end(), _safe_errors():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, with errors as ``make_context`` has them."""
-        try:
-            with _safe_errors():
-                try:
-                    return super().invoke(ctx)
-                finally:
-                    sys.stdout.flush()
-        except BrokenPipeError:
-            # Whoever read our output has seen enough; typer would call that a failure.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from None
+        with _quiet_end(), _safe_errors():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Give all names, in the order of the help."""
