@@ -182,6 +182,8 @@ def _ranges(
         return
     if kind not in ("events", "archive") and (reading.channel or file_channel(name)) is None:
         return
+    if reading.split is not None and kind != "archive":
+        return  # it is refused, once
     try:
         found: list[CsvRange] | list[LineRange] | list[GroupRange] | list[MemberRange]
         if kind == "parquet":

@@ -131,6 +131,8 @@ class _Seen:
     since_s: float
     tried: bool = False
     """Whether it could not be taken as it is."""
+    refused: bool = False
+    """Whether an option does not go with it; other options may."""
 
 
 class Follower:
@@ -215,7 +217,7 @@ class Follower:
             seen = self._seen[name] = _Seen(signature, self._clock())
         quiet_s = unchanged_s(signature, seen.since_s, clock_s=self._clock(), now_s=self._now())
         final = quiet_s >= PATIENCE * self._every_s
-        if seen.tried and not final:
+        if seen.refused or (seen.tried and not final):
             return
         try:
             stream = file.open("rb")
@@ -225,7 +227,7 @@ class Follower:
         with stream:
             if _signature(os.fstat(stream.fileno())).file != signature.file:
                 return  # another file took the name since
-            if _is_event_file(stream):
+            if self._reading.split is None and _is_event_file(stream):
                 yield from self._read_lines(stream, file, signature, final=final)
             elif quiet_s >= self._every_s:
                 yield from self._read_whole(stream, file, signature, seen, final=final)
@@ -238,8 +240,9 @@ class Follower:
             if not final and _may_be_half_written(record):
                 seen.tried = True
             else:
+                seen.refused |= isinstance(record, Rejected) and record.condition == "XSCL_BAD_OPTION"
                 yield record
-        if not seen.tried and _signature(os.fstat(stream.fileno())) == signature:
+        if not (seen.tried or seen.refused) and _signature(os.fstat(stream.fileno())) == signature:
             yield self._put(source_name(file), FilePosition(signature))
 
     def _read_lines(self, stream: BinaryIO, file: Path, signature: Signature, *, final: bool) -> Iterator[Record]:

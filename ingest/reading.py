@@ -118,5 +118,22 @@ class Reading:
         for name, value in found.items():
             object.__setattr__(self, name, value)
 
+    def refuse_split(self, source: str, kind: str) -> None:
+        """Refuse a source that has no elements where ``split`` asks for some.
+
+        Args:
+            source: where from.
+            kind: words for what it is instead of an XML document.
+
+        Raises:
+            SourceError: ``XSCL_BAD_OPTION``.
+        """
+        if self.split is not None:
+            raise SourceError(
+                "XSCL_BAD_OPTION",
+                f"{source}: {kind}, and no XML document whose elements --split could take",
+                hint="take it in by a call of its own, without --split or split=",
+            )
+
 
 DEFAULT_READING = Reading()

@@ -213,10 +213,13 @@ def _read_content(head: bytes, content: io.BufferedIOBase, source: str, reading:
     elif first == "<" and reading.split_path is not None:
         yield from _read_split(content, reading.split_path, source, reading)
     elif first == "<" or (first == "{" and looks_like_json_feed(head)):
+        if first == "{":
+            reading.refuse_split(source, "it is a JSON Feed")
         document = _read_all(content, source)
         whole = reading.whole and first == "<"
         yield in_fresh_dictionary(_read_document, document, source, reading, whole)
     elif first == "{":
+        reading.refuse_split(source, "it is an event file")
         yield from read_event_lines(bounded_lines(content), source=source)
     else:
         blank = f"begins with {len(head):,} blank bytes" if head else "is empty"
@@ -241,6 +244,11 @@ def _rows_hint(head: bytes) -> str | None:
 
 
 def _read_rows(stream: ByteStream, kind: Format, source: str, reading: Reading) -> Iterator[Record]:
+    try:
+        reading.refuse_split(source, "it has rows")
+    except SourceError as refusal:
+        yield rejected(source, refusal, reading.channel)
+        return
     channel = reading.channel or file_channel(source)
     if channel is None:
         error = SourceError("XSCL_BAD_CHANNEL_NAME", f"{source}: no channel is given for these rows", hint="--channel")

@@ -51,8 +51,9 @@ def take_frame(intake: Intake, frame: DataFrame, reading: Reading) -> IntakeRepo
     Raises:
         EngineError: ``XSCL_BAD_FRAME``: documents without a channel; ``XSCL_BAD_OPTION``: rows without one.
         SourceError: ``XSCL_NO_COLUMN``, ``XSCL_BAD_OPTION``, ``XSCL_COLUMN_TYPE``: it does not have the columns of the
-            options.
+            options, or an option is none of tables.
     """
+    reading.refuse_split("table", "it is a DataFrame")
     documents = "xml" in frame.columns
     if documents:
         missing = sorted({"channel"} - set(frame.columns) if reading.channel is None else ())

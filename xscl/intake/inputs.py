@@ -69,6 +69,7 @@ def records_of(source: object, reading: Reading) -> Iterable[Record]:
     if (rows := arrow_table(source)) is not None:
         if reading.channel is None:
             raise EngineError("XSCL_BAD_OPTION", "a table of rows needs a channel", hint="channel='readings'")
+        reading.refuse_split("table", "it has rows")
         check_columns(rows.schema, reading.rows)
         return [RowTable(reading.channel, rows, "table", options=reading.rows, schema=reading.declared, named=False)]
     if isinstance(source, (bytes, Mapping)) or not isinstance(source, Iterable):
@@ -78,6 +79,7 @@ def records_of(source: object, reading: Reading) -> Iterable[Record]:
     items = itertools.chain(first, items)
     if first and isinstance(first[0], (str, Path)):
         return read_paths(_existing(list(items)), reading)
+    reading.refuse_split("items", "they are events")
     return _item_records(items)
 
 
@@ -105,6 +107,7 @@ def take_sql_table(intake: Intake, url: str, table: str, *, key: str, reading: R
     channel = reading.channel
     if channel is None:
         raise EngineError("XSCL_BAD_OPTION", "a table needs the URL of its database, a key and a channel")
+    reading.refuse_split(f"{shown_url(url)} {table}", "it has rows")
     with intake.catalog.read() as connection:
         position = position_of(connection, sql_source(shown_url(url), table, channel))
     return intake.take(read_sql_table(url, table, key=key, channel=channel, position=position, reading=reading))

@@ -26,11 +26,11 @@ class Home:
         self.kept = {}
         self.begin()
 
-    def begin(self):
+    def begin(self, **options):
         """Another process goes on with what was kept."""
         self.follower = Follower(
             [self.folder],
-            Reading(),
+            Reading(**options),
             self.kept,
             every_s=EVERY,
             clock=lambda: self.time - 900_000,
@@ -69,6 +69,18 @@ def home(tmp_path):
 
 def line(id_):
     return b'{"channel": "S", "id": "%s", "xml": "<a/>"}\n' % id_.encode()
+
+
+def test_files_that_an_option_does_not_go_with_are_taken_later_without_it(home):
+    home.begin(split="//a")
+    home.write("e.ndjson", line("d1"))
+    home.write("r.csv", b"a,b\n1,2\n")
+    home.write("x.xml", b"<x><a>1</a></x>")
+    assert home.look() == ["XSCL_BAD_OPTION", "XSCL_BAD_OPTION", ("<a>1</a>", "x.xml:1")]
+    assert home.look() == home.look() == []
+    home.begin()
+    assert home.look() == [("d1", "e.ndjson:1"), "RowTable"]
+    assert home.look() == []
 
 
 def test_documents_are_taken_once_they_are_quiet(home):

@@ -79,6 +79,20 @@ def test_feeds_are_split_unless_taken_whole():
     assert read(FEED, whole=True) == [Event("documents", xml=FEED, source="-")]
 
 
+@pytest.mark.parametrize(
+    ("data", "kind", "options"),
+    [
+        (LINES, "it is an event file", {}),
+        (b"a,b\n1,2\n", "it has rows", {"format": "csv", "channel": "t"}),
+        (b'{"a": 1}\n', "it has rows", {"channel": "t"}),
+        (b'{"version": "https://jsonfeed.org/version/1.1", "items": []}', "it is a JSON Feed", {}),
+    ],
+)
+def test_inputs_without_elements_are_not_taken_where_elements_are_asked_for(data, kind, options):
+    check_rejected(data, "XSCL_BAD_OPTION", f"-: {kind}", "--split", "without --split", split="//a", **options)
+    assert not any(isinstance(record, Rejected) for record in read(data, **options))
+
+
 def test_broken_feeds_give_items_only():
     assert channels(BROKEN) == ["items"]
     assert channels(BROKEN, channel="news") == ["news"]

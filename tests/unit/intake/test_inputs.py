@@ -1,9 +1,11 @@
 """Positions in the catalogue, and directories followed into a home."""
 
 import os
+import sqlite3
 import time
 from contextlib import closing
 
+import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
@@ -80,7 +82,7 @@ def test_follow_goes_on_where_another_process_stopped(tmp_path):
 
 def test_what_cannot_be_followed(tmp_path):
     with closing(connect(home=tmp_path / "home")) as engine:
-        for paths, every in (("-", "1s"), (tmp_path, "often")):
+        for paths, every in (("-", "1s"), (tmp_path, "often"), (tmp_path, "0s")):
             with pytest.raises(EngineError) as refused:
                 next(engine.follow(paths, every=every))
             assert refused.value.condition == "XSCL_BAD_OPTION"
@@ -112,6 +114,22 @@ def test_paths_know_the_prefixes_of_queries():
     # These may be names of columns; documents are refused when they come.
     for wrong in ({"id": "a[1]"}, {"ts": "/a"}):
         assert Reading(**wrong).no_paths is not None
+
+
+def test_tables_and_events_have_no_elements_to_take(tmp_path):
+    database = sqlite3.connect(tmp_path / "d.db")
+    database.execute("CREATE TABLE t (k INTEGER)")
+    database.close()
+    with closing(connect(home=tmp_path / "home")) as engine:
+        for source, options in (
+            (pa.table({"a": [1]}), {"channel": "r"}),
+            ([Event("S", xml="<a><b/></a>")], {}),
+            (f"sqlite:///{tmp_path / 'd.db'}", {"channel": "r", "table": "t", "key": "k"}),
+        ):
+            with pytest.raises(SourceError, match="elements --split could take") as refused:
+                engine.ingest(source, split="//b", **options)
+            assert refused.value.condition == "XSCL_BAD_OPTION"
+            engine.ingest(source, **options)
 
 
 def test_homes_are_no_input(tmp_path):

@@ -152,6 +152,10 @@ def test_large_files_have_many_parts(tmp_path: Path) -> None:
     events = "\n".join(json.dumps({"channel": "S", "id": str(n), "xml": f"<a>{n}</a>"}) for n in range(60))
     (tmp_path / "e.ndjson").write_text(events)
     assert len(parts_of(tmp_path / "e.ndjson")) > 4
+    # Each is refused once.
+    split = Reading("r", split="//a")
+    refused = [record for part in parts_of(tmp_path, split="//a") for record in read_part(part, split)]
+    assert [getattr(record, "condition", None) for record in refused] == ["XSCL_BAD_OPTION"] * 5
 
 
 @pytest.mark.parametrize(
