@@ -132,7 +132,8 @@ def test_advice_where_many_events_come_late(home: Run, tmp_path: Path) -> None:
 
 def test_homes_are_packed_unpacked_and_replayed(home: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home("channel", "add", "S", "--lateness", "1 h")
-    home("channel", "add", "wire-a", "--of", "wire", "--source", "the agency")
+    ran = home("channel", "add", "wire-a", "--of", "wire", "--source", "the agency")
+    assert ran.err == "stream wire-a of wire\nnote: there was no channel 'wire', so it was made, for documents\n"
     home("query", "add", "Q", FOLLOWS)
     home("ingest", "events.ndjson")
     ran = home("export", "all.tar.gz")

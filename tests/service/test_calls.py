@@ -187,6 +187,8 @@ def test_channels(client: httpx2.Client) -> None:
     assert client.post("/v1/channels", json={**new, "name": "r2", "columns": "room nothing"}).status_code == 400
     assert client.delete("/v1/channels/readings").status_code == 204
     assert client.delete("/v1/channels/readings").status_code == 404
+    made = client.post("/v1/channels", json={"name": "bbc", "of": "news"}).json()
+    assert made == {"channel": "bbc", "notes": ["there was no channel 'news', so it was made, for documents"]}
 
 
 def test_feeds(client: httpx2.Client) -> None:

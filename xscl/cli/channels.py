@@ -73,10 +73,12 @@ def channel_add(name: str, options: AddOptions, at: ServedOptions) -> None:
     if (client := at.client(only_home=True)) is not None:
         from xscl.cli.remote import add_channel as add_remote
 
-        add_remote(client, name, options.record())
+        notes = add_remote(client, name, options.record())
     else:
-        add_channel(at.open().catalog, name, options.record())
+        notes = add_channel(at.open().catalog, name, options.record())
     say(f"channel {name}" if options.of is None else f"stream {name} of {options.of}")
+    for note in notes:
+        say(f"note: {note}")
 
 
 @command(channel_app, "set")

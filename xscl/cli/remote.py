@@ -203,9 +203,10 @@ def channel_list(client: Client) -> list[dict[str, object]]:
     return list(client.call("GET", "/v1/channels")["channels"])
 
 
-def add_channel(client: Client, name: str, options: ChannelOptions) -> None:
-    """Create a channel, or a stream of one."""
-    client.call("POST", "/v1/channels", json={"name": name, "of": options.of, **_settings(options)})
+def add_channel(client: Client, name: str, options: ChannelOptions) -> list[str]:
+    """Create a channel, or a stream of one; return notes on it."""
+    told = client.call("POST", "/v1/channels", json={"name": name, "of": options.of, **_settings(options)})
+    return list(told["notes"])
 
 
 def set_channel(client: Client, name: str, options: ChannelOptions) -> list[str]:

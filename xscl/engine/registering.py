@@ -26,8 +26,8 @@ __all__ = ["Registering"]
 class Registering(OpenedHome):
     """Calls that register and list queries, and define channels."""
 
-    def add_channel(self, name: str, options: ChannelOptions = NEW_CHANNEL, **given: Any) -> None:
-        """Create a channel, or a stream of one.
+    def add_channel(self, name: str, options: ChannelOptions = NEW_CHANNEL, **given: Any) -> list[str]:
+        """Create a channel, or a stream of one; return notes on it.
 
         Args:
             name: the channel's name.
@@ -36,7 +36,7 @@ class Registering(OpenedHome):
         Raises:
             CatalogError: the name is taken, or queries use it for a channel that is not there yet.
         """
-        add_channel(self.home.catalog, name, options, **given)
+        return add_channel(self.home.catalog, name, options, **given)
 
     def drop_channel(self, name: str) -> None:
         """Remove a channel or a stream that holds no events and that nothing reads.

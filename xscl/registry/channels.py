@@ -31,7 +31,7 @@ from xscl.catalog.feed_clocks import forget_feed_clocks
 from xscl.catalog.intake_order import next_place
 from xscl.catalog.memberships import hold_stream
 from xscl.catalog.records import RAW, ChannelInfo, StreamInfo
-from xscl.catalog.suggestions import how_created, no_channel
+from xscl.catalog.suggestions import how_created, nearest, no_channel
 from xscl.catalog.tables import FEEDS, NEVER, QUERIES, STREAMS
 from xscl.ingest.rows import parse_schema
 from xscl.registry.memory import Memory
@@ -76,8 +76,13 @@ class ChannelOptions:
 NEW_CHANNEL = ChannelOptions()
 
 
-def add_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANNEL, **given: Any) -> None:
-    """Create a channel, or a stream of one; ``given`` are fields of ``options``.
+def add_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANNEL, **given: Any) -> list[str]:
+    """Create a channel, or a stream of one; return notes on it.
+
+    Args:
+        catalog: of the home.
+        name: the channel's name.
+        options: its options; ``given`` are fields of them.
 
     Raises:
         CatalogError: the name is taken or an option is no good.
@@ -92,14 +97,14 @@ def add_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
                 "a stream has the kind, element, columns, lateness, clock, idle time and so on of its channel",
                 f"set them of {of} itself, as in 'xscl channel set {of}'",
             )
-        _add_stream(catalog, name, of, source)
-        return
+        return _add_stream(catalog, name, of, source)
     if source is not None:
         raise _bad("only streams have a source", "make it a stream of a channel, with --of CHANNEL or of=CHANNEL")
     channel = ChannelInfo.new(name)
     with catalog.begin() as connection:
         _require_free(connection, name)
         _put(connection, _with_options(channel, options))
+    return []
 
 
 def set_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANNEL, **given: Any) -> None:
@@ -205,8 +210,9 @@ def drop_channel(catalog: Catalog, name: str) -> None:
             remove_stream(connection, stream.number)
 
 
-def _add_stream(catalog: Catalog, name: str, of: str, source: str | None) -> None:
-    """Add a stream of a channel, which is made, for documents, if it is not there."""
+def _add_stream(catalog: Catalog, name: str, of: str, source: str | None) -> list[str]:
+    """Add a stream of a channel, which is made, for documents, if it is not there; return a note on that."""
+    notes = []
     with catalog.begin() as connection:
         channels, streams = read_channels(connection), read_streams(connection)
         if of in streams:
@@ -223,8 +229,12 @@ def _add_stream(catalog: Catalog, name: str, of: str, source: str | None) -> Non
                 )
         if of not in channels:
             require_channel_name(of)
+            meant = nearest(of, channels)
             _put(connection, ChannelInfo.new(of))
+            made = f"there was no channel {of!r}, so it was made, for documents"
+            notes.append(made if meant is None else f"{made}; did you mean {meant!r}?")
         add_stream(connection, name, of, source)
+    return notes
 
 
 def _require_free(connection: Connection, name: str) -> None:

@@ -59,6 +59,14 @@ def test_refusals(home: Home) -> None:
     assert channel(home) == ChannelInfo("T", "xml", False, "T", None, None, "T")
 
 
+def test_a_channel_that_is_made_for_its_first_stream_is_told(home: Home) -> None:
+    assert add_channel(home.catalog, "news") == []
+    assert add_channel(home.catalog, "bbc", of="news") == []
+    (note,) = add_channel(home.catalog, "sky", of="newz")
+    assert note == "there was no channel 'newz', so it was made, for documents; did you mean 'news'?"
+    assert add_channel(home.catalog, "cnn", of="wire") == ["there was no channel 'wire', so it was made, for documents"]
+
+
 def test_events_fix_the_shape(home: Home) -> None:
     add_channel(home.catalog, "T", kind="rows")
     Intake(home).take([Event("T", "1", 1, row={"p": 1})])

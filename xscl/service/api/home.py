@@ -63,10 +63,9 @@ def channels(service: Running, holder: Reader) -> dict[str, list[dict[str, Any]]
 
 
 @router.post("/channels", status_code=201, responses=problems(*BODY, 404, 409))
-def add_channel(new: NewChannel, service: Running, holder: Admin) -> dict[str, str]:
+def add_channel(new: NewChannel, service: Running, holder: Admin) -> dict[str, Any]:
     """Make a channel, or a stream of one."""
-    service.engine.add_channel(new.name, new.options(new.of))
-    return {"channel": new.name}
+    return {"channel": new.name, "notes": service.engine.add_channel(new.name, new.options(new.of))}
 
 
 @router.patch("/channels/{channel}", responses=problems(*BODY, 404, 409))
