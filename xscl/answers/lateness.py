@@ -74,9 +74,9 @@ class Suggestion:
     """Identity of the feed."""
 
     @property
-    def suggested(self) -> int:
-        """Return a round lateness that 999 of 1,000 events would have kept."""
-        return round_up(self.p999)
+    def suggested(self) -> int | None:
+        """Return a round lateness that 999 of 1,000 events would have kept; None where no event says."""
+        return round_up(self.p999) if self.events else None
 
 
 def round_up(time: int) -> int:
@@ -107,16 +107,18 @@ def suggestion_rows(home: Home, name: str | None = None) -> list[tuple[dict[str,
 def declare_suggested(home: Home, found: Sequence[Suggestion], name: str | None = None) -> Iterator[str]:
     """Declare what is suggested, for one channel, or for all with enough events; yield what was done, as sentences."""
     for each in (one for one in found if one.feed is None):
-        told = format_duration(each.suggested)
+        suggested = each.suggested
         if each.auto:
-            of_feeds = {one.identity: one.suggested for one in found if one.channel == each.channel and one.identity}
+            mine = (one for one in found if one.channel == each.channel)
+            of_feeds = {one.identity: time for one in mine if one.identity and (time := one.suggested) is not None}
             set_feed_lateness(home.catalog, each.channel, of_feeds)
             yield f"channel {each.channel}: lateness of {counted(len(of_feeds), 'feed')}"
-        elif not each.events:
+        elif suggested is None:
             yield f"channel {each.channel}: no event says how late others come, so its lateness stays"
         elif name is None and each.events < ENOUGH:
-            yield f"channel {each.channel}: too few events; 'xscl channel suggest {each.channel} --apply' sets {told}"
-        elif each.lateness != each.suggested:
+            yield f"channel {each.channel}: too few events; 'xscl channel suggest {each.channel} --apply' sets {format_duration(suggested)}"
+        elif each.lateness != suggested:
+            told = format_duration(suggested)
             set_channel(home.catalog, each.channel, lateness=told)
             yield f"channel {each.channel}: lateness {told}"
 
@@ -127,9 +129,9 @@ def _row(one: Suggestion) -> dict[str, object]:
         "feed": one.feed,
         "events": one.events,
         "behind": one.behind,
-        **{name: _time_text(getattr(one, name)) for name in ("p50", "p999", "longest")},
+        **{name: _time_text(getattr(one, name)) if one.events else None for name in ("p50", "p999", "longest")},
         "lateness": _lateness(one),
-        "suggested": format_duration(one.suggested),
+        "suggested": None if one.suggested is None else format_duration(one.suggested),
     }
 
 

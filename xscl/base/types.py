@@ -260,7 +260,8 @@ def to_micros(value: int | float | Decimal | str | datetime) -> int:
         except ValueError:
             raise ValueError(f"{value!r} is not an ISO 8601 time") from None
     if value.tzinfo is None:
-        raise ValueError(f"{value.isoformat()} has no time zone; write it with Z or an offset")
+        shown = value.isoformat()
+        raise ValueError(f"{shown} has no time zone; write {shown}Z for UTC, or an offset as in {shown}+02:00")
     since = value - _EPOCH
     micros = (since.days * _DAY_S + since.seconds) * 1_000_000 + since.microseconds
     if not FIRST_TIME <= micros <= LAST_TIME:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import xscl
-from xscl.answers.lateness import declare_suggested, round_up, suggestions
+from xscl.answers.lateness import declare_suggested, round_up, suggestion_rows, suggestions
 from xscl.base.durations import format_duration
 from xscl.cli.app import main
 
@@ -44,7 +44,7 @@ def test_distances_are_those_of_a_loop(tmp_path: Path, seed: int) -> None:
         assert mine.feed is None and (mine.events, mine.behind) == (len(times), sum(time > 0 for time in times))
         assert mine.longest == ordered[-1] * S
         assert mine.p50 == ordered[ceil(len(times) / 2) - 1] * S and mine.p999 == ordered[-1] * S
-        assert mine.suggested == round_up(mine.p999) >= mine.p999
+        assert mine.suggested is not None and mine.suggested == round_up(mine.p999) >= mine.p999
 
 
 def test_feeds_are_judged_by_their_own_times_behind_their_first_document(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_feeds_are_judged_by_their_own_times_behind_their_first_document(tmp_pat
     assert [each.feed is None for each in items] == [True, False]
     for each in items:
         assert (each.events, each.behind, each.longest) == (2, 1, 3 * 86_400 * S)
-        assert format_duration(each.suggested) == "3 d"
+        assert each.suggested is not None and format_duration(each.suggested) == "3 d"
 
 
 def test_nothing_is_set_where_no_event_says_how_late_others_come(tmp_path: Path) -> None:
@@ -76,8 +76,11 @@ def test_nothing_is_set_where_no_event_says_how_late_others_come(tmp_path: Path)
         engine.ingest(str(tmp_path / "first.xml"))
         found = list(suggestions(engine.home))
         told = list(declare_suggested(engine.home, found, "items"))
+        (row,) = (row for row, _ in suggestion_rows(engine.home, "items"))
         again = next(each for each in suggestions(engine.home) if each.channel == "items")
     assert [each.events for each in found if each.channel == "items"] == [0]
+    assert row["lateness"] == "1 h" and row["events"] == row["behind"] == 0
+    assert [row[name] for name in ("p50", "p999", "longest", "suggested")] == [None] * 4
     assert "channel items: no event says how late others come, so its lateness stays" in told
     assert again.lateness == 3_600 * S
 

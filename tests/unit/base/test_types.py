@@ -42,7 +42,7 @@ def test_times(value: int | float | Decimal | str | datetime, micros: int) -> No
     ("value", "message"),
     [
         ("2026-06-01T00:00:00", "no time zone"),
-        ("2026-06-01", "no time zone"),
+        ("2026-06-01", "write 2026-06-01T00:00:00Z for UTC"),
         (datetime(2026, 6, 1), "no time zone"),
         ("", "not an ISO 8601 time"),
         ("yesterday", "not an ISO 8601 time"),
