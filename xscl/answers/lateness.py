@@ -116,7 +116,8 @@ def declare_suggested(home: Home, found: Sequence[Suggestion], name: str | None 
         elif suggested is None:
             yield f"channel {each.channel}: no event says how late others come, so its lateness stays"
         elif name is None and each.events < ENOUGH:
-            yield f"channel {each.channel}: too few events; 'xscl channel suggest {each.channel} --apply' sets {format_duration(suggested)}"
+            command = f"'xscl channel suggest {each.channel} --apply'"
+            yield f"channel {each.channel}: too few events; {command} sets {format_duration(suggested)}"
         elif each.lateness != suggested:
             told = format_duration(suggested)
             set_channel(home.catalog, each.channel, lateness=told)
