@@ -20,6 +20,7 @@
 * ``match_documents``: The output documents of matches, and what else their members' documents say
 * ``missing_rows``: Rows that a walk of held events has found and the join state lacks
 * ``new_rows``: Rows that a batch adds to the join state: runs of witness rows, and files of rows of links
+* ``old_arrivals``: Events that come older than their channels keep
 * ``publishing``: Publishing in a batch: matches become events of channels, which later levels of the batch read
 * ``publish_levels``: Levels of published channels
 * ``quotas``: Quotas of queries: how much of a batch each query has had, and the suspension of those that had more than

@@ -27,6 +27,7 @@ from xscl.batches.deciding.windows import Windows, commit_windows
 from xscl.batches.home_told import tell_batch
 from xscl.batches.late_replay import replay
 from xscl.batches.memory.driver import Driver
+from xscl.batches.old_arrivals import old_arrivals
 from xscl.batches.publishing.publisher import Publisher
 from xscl.batches.quotas import Usage, suspend_queries
 from xscl.batches.ranges import BatchRange
@@ -104,6 +105,7 @@ def _commit(batch: Attempt, absences: Absences, windows: Windows, steps: Steps) 
     home, span = batch.home, batch.span
     if (home.root / batch.results).exists():
         seal_folder(home.root / batch.results)
+    old = list(old_arrivals(span, batch.times))
     step("batch.before")
     with home.catalog.begin() as connection:
         step("batch.begin")
@@ -119,6 +121,7 @@ def _commit(batch: Attempt, absences: Absences, windows: Windows, steps: Steps) 
             shown = batch.changes[-1].watermarks.shown
             move_held(connection, batch.times.received, shown, span.reaches, steps.oldest)
         rejected = [*named(connection, [each for work in batch.works for each in work.refused], span.waiting)]
+        rejected += old
         if batch.publisher is not None:
             batch.publisher.commit(connection, now)
             rejected += batch.publisher.rejected

@@ -28,6 +28,7 @@ from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import CHANNELS
 from xscl.store.parquet import read_columns
 from xscl.store.taken_events import TakenEvents
+from xscl.templates.bounds import UNBOUNDED
 from xscl.templates.retention import EVER
 
 __all__ = [
@@ -55,6 +56,8 @@ class ChannelClocks:
     settled: Mapping[str, int]
     """Place from which on all events were judged by the channel's lateness of now."""
 
+    kept: Mapping[str, int] = field(default_factory=dict)
+    """Least event time that is kept, of each channel whose older events have gone."""
     former: Mapping[str, Sequence[tuple[int, int, int]]] = field(default_factory=dict)
     """Lateness of before that, each with the places from which and until which it held."""
     feeders: Mapping[str, Collection[frozenset[str]]] = field(default_factory=dict)
@@ -73,6 +76,8 @@ class EventTimes:
 
     newest: Mapping[str, int] = field(default_factory=dict)
     """Greatest event time of each channel with an event, microseconds."""
+    oldest: Mapping[str, int] = field(default_factory=dict)
+    """Least event time of each of them."""
     received: int | None = None
     """Time at which the last one was received; None without one."""
 
@@ -104,6 +109,7 @@ def channel_clocks(connection: Connection) -> ChannelClocks:
         {row.name: row.published for row in rows},
         {row.name: row.beaten for row in rows},
         {row.name: row.settled for row in rows},
+        {row.name: row.kept_from for row in rows if row.kept_from is not None},
         {row.name: read_stored(CHANNELS.c.former, row.former) for row in rows if row.former is not None},
         sources_by_channel(feeds),
         sources_by_channel(feed for feed in feeds if feed.is_final),
@@ -112,24 +118,28 @@ def channel_clocks(connection: Connection) -> ChannelClocks:
 
 @prepared
 def _times() -> sa.Select[Any]:
-    names = "name", "processed", "published", "beaten", "settled", "former"
+    names = "name", "processed", "published", "beaten", "settled", "former", "kept_from"
     return sa.select(*(CHANNELS.c[name] for name in names))
 
 
 def event_times(paths: Sequence[str], first: int, last: int, taken: TakenEvents | None = None) -> EventTimes:
     """Return the times of the events of a range, from memory or from the files that have them."""
     newest: dict[str, int] = {}
+    oldest: dict[str, int] = {}
     received = None
     for events in _times_of(paths, first, last) if taken is None else [taken.pieces]:
         encoded = events.column("channel").combine_chunks().dictionary_encode()
-        greatest = np.full(len(encoded.dictionary), EVER)
-        np.maximum.at(greatest, encoded.indices.to_numpy(), events.column("ts").to_numpy())
-        for name, time in zip(encoded.dictionary.to_pylist(), greatest.tolist(), strict=True):
-            newest[name] = max(time, newest.get(name, time))
+        codes, times = encoded.indices.to_numpy(), events.column("ts").to_numpy()
+        names = encoded.dictionary.to_pylist()
+        for bounds, start, found in ((np.maximum, EVER, newest), (np.minimum, UNBOUNDED, oldest)):
+            ends = np.full(len(names), start)
+            bounds.at(ends, codes, times)
+            for name, time in zip(names, ends.tolist(), strict=True):
+                found[name] = int(bounds(time, found.get(name, time)))
         # It grows with the place.
         latest = pc.max(events.column("received")).as_py()
         received = max((time for time in (received, latest) if time is not None), default=None)
-    return EventTimes(newest, received)
+    return EventTimes(newest, oldest, received)
 
 
 def _times_of(paths: Sequence[str], first: int, last: int) -> Iterator[pa.Table]:

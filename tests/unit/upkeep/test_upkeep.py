@@ -542,7 +542,9 @@ def test_an_event_in_time_is_kept_for_queries_that_came_after_the_retention_bega
 
 def test_a_match_with_an_event_that_came_older_than_its_channel_retains_is_told(engine: Engine) -> None:
     """Whether upkeep has taken the event by then makes no difference."""
-    *_, last = late_joiners(engine, None)
+    came, *_, last = late_joiners(engine, None)
+    (old,) = came.rejected
+    assert (old.query, old.channel, old.id, old.condition) == (None, "S", "a1001", "XSCL_EVENT_GONE")
     assert last.published == 0 and list(engine.matches("published")) == list(engine.matches("listed")) == []
     (refused,) = last.rejected
     assert (refused.query, refused.channel, refused.id, refused.condition) == (
