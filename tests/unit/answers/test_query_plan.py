@@ -36,6 +36,17 @@ def test_joins_that_differ_in_windows_and_conditions_are_one(engine: Engine) -> 
     assert [row["queries"] for row in engine.plan("lower").rows()] == [1, 1]
 
 
+def test_joins_in_parentheses_are_told_too(engine: Engine) -> None:
+    inner = "(b->y[./k->q] JOIN {{q = r, {}}} c->z[./k->r])"
+    for window in ("2 h", "3 h"):
+        engine.register("a->x[./k->p] FOLLOWED BY {p = q, 1 h} " + inner.format(window))
+    (join,) = [each for each in engine.plan().mops if each.kind == "join"]
+    assert [each.text for each in join.operators] == [
+        "FOLLOWED BY {k = k, 1 h} (JOIN {k = k, 2 h})",
+        "FOLLOWED BY {k = k, 1 h} (JOIN {k = k, 3 h})",
+    ]
+
+
 def test_joins_of_one_m_op_are_one_instance(engine: Engine) -> None:
     texts = [PAIRS.format(20, "5 min"), PAIRS.format(10, "1 h"), PAIRS.format(10, "1 h").replace("p = q", "p != q")]
     for text in texts:

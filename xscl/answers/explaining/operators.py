@@ -126,7 +126,7 @@ class _Reader:
             return blocks[0]
         group = compiled.group
         names = paths_of(ast.blocks(tree.source))
-        said, constants = _joined(list(_joins(tree.source)), names)
+        said, constants = _joined(tree.source, names)
         own = group.cases, group.streams
         return self.made.add("join", group.instance.key, own, tuple(blocks), said, constants)
 
@@ -236,19 +236,24 @@ def _nodes(node: Node) -> Iterator[Node]:
             yield from _nodes(node.right)
 
 
-def _joins(source: ast.Source) -> Iterator[ast.Join]:
-    if isinstance(source, ast.Join):
-        yield from _joins(source.left)
-        yield source
-
-
-def _joined(joins: Sequence[ast.Join], names: _Paths) -> tuple[str, str]:
-    """Return joins as words, and the window of one alone."""
-    window = joins[0].windows[0] if len(joins) == 1 and len(joins[0].windows) == 1 else None
+def _joined(source: ast.Source, names: _Paths) -> tuple[str, str]:
+    """Return the joins of some blocks as words, and the window of one join alone."""
+    assert isinstance(source, ast.Join)
+    of_two = isinstance(source.left, ast.Block) and isinstance(source.right, ast.Block)
+    window = source.windows[0] if of_two and len(source.windows) == 1 else None
     if isinstance(window, ast.Window) and window.kind == "within" and window.high is not None:
-        atoms = _inside(format_operator(replace(joins[0], windows=())))
-        return f"{joins[0].op} {_with_paths(atoms, names)} within {{}}", format_duration(window.high)
-    return _with_paths(" ".join(map(format_operator, joins)), names), ""
+        atoms = _inside(format_operator(replace(source, windows=())))
+        return f"{source.op} {_with_paths(atoms, names)} within {{}}", format_duration(window.high)
+    return _with_paths(_join_words(source), names), ""
+
+
+def _join_words(source: ast.Source) -> str:
+    """Return the joins of some blocks in the order of the text, those of a right side in parentheses."""
+    if not isinstance(source, ast.Join):
+        return ""
+    right = _join_words(source.right)
+    words = (_join_words(source.left), format_operator(source), right and f"({right})")
+    return " ".join(filter(None, words))
 
 
 # -- words ---------------------------------------------------------------------------------------------------------
