@@ -119,8 +119,16 @@ def parse_faultless(data: bytes) -> etree._Element | None:
         root: etree._Element = etree.fromstring(data, parser)
     except etree.XMLSyntaxError:
         return None
-    # lxml looks at the last message only: a warning hides the error of a namespace before it.
-    return None if len(parser.error_log.filter_from_errors()) else root
+    return None if _hidden_errors(parser) else root
+
+
+def _hidden_errors(parser: etree.XMLParser) -> list[etree._LogEntry]:
+    """Return the errors of what a parser has just taken.
+
+    lxml looks at the last message only: a warning hides the error of a namespace before it.
+    """
+    log = parser.error_log
+    return list(log.filter_from_errors()) if len(log) else []
 
 
 def parse_xml(content: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> etree._Element:
@@ -143,7 +151,7 @@ def parse_xml(content: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> etree
     try:
         return _parsed(data, limits)
     except etree.XMLSyntaxError as error:
-        raise _refusal(error) from None
+        raise _refusal(*error.position, error.msg or "not well-formed") from None
 
 
 def _parsed(data: bytes, limits: Limits) -> etree._Element:
@@ -156,7 +164,10 @@ def _parsed(data: bytes, limits: Limits) -> etree._Element:
             raise over_limit(None, len(data), what, limits.max_declaring_bytes, "max_declaring_bytes")
     elif tags + values > limits.max_nodes:
         check_nodes(data, limits)
-    root: etree._Element = etree.fromstring(data, _local.parser)
+    parser = _local.parser
+    root: etree._Element = etree.fromstring(data, parser)
+    for hidden in _hidden_errors(parser):
+        raise _refusal(hidden.line, hidden.column, hidden.message)
     if (
         declaring
         or tags + values > limits.max_nodes
@@ -175,9 +186,8 @@ def _parsed(data: bytes, limits: Limits) -> etree._Element:
     return root
 
 
-def _refusal(error: etree.XMLSyntaxError) -> MalformedDocumentError | DocumentLimitError:
-    line, column = error.position
-    reason = _POSITION.sub("", error.msg or "not well-formed").strip()
+def _refusal(line: int, column: int, message: str) -> MalformedDocumentError | DocumentLimitError:
+    reason = _POSITION.sub("", message).strip()
     text = reason.lower()
     # libxml2's advice is for programmers.
     limit = None

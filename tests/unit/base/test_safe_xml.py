@@ -404,6 +404,10 @@ def test_no_limit_can_be_raised_beyond_what_the_parser_takes(text: str, message:
         ("<a/><b/>", "line 1, column 5"),
         ("<a b='1' b='2'/>", "redefined"),
         ("<x:a/>", "prefix x"),
+        # A warning of the parser behind the error hides it from lxml.
+        ("<x:a><b xmlns='rel'/></x:a>", "line 1, column 5: .*prefix x"),
+        ("<a xmlns:x='u}' x:b='1'><b xmlns='rel'/></a>", "valid URI"),
+        ("<a xmlns:x='u' xmlns:y='u' x:b='1' y:b='1'><b xmlns='rel'/></a>", "redefined"),
         ("<a>&nbsp;</a>", "nbsp"),
         ("<a>&#0;</a>", "line|Document|document"),
         ("<a>\x01</a>", "line|Document|document"),
