@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from xscl.base.document_limits import DEFAULT_LIMITS, Limits
 from xscl.base.errors import SourceError, XsclError
 from xscl.base.namespaces import DEFAULT_NAMESPACES
+from xscl.base.ways import way
 from xscl.ingest.paths import SplitPath, ValuePath, split_path, value_path
 from xscl.ingest.records import RowOptions
 from xscl.ingest.row_format import FORMATS, Format
@@ -85,11 +86,13 @@ class Reading:
         check_times(self.ts_format, self.ts_zone)
         if self.op is not None and self.id is None:
             raise SourceError(
-                "XSCL_BAD_OPTION", "changes of rows need ids", hint="name the column of ids, by --id or id="
+                "XSCL_BAD_OPTION", "changes of rows need ids", hint=f"name the column of ids, by {way('--id', 'id=')}"
             )
         if self.start is not None and self.ts is None:
             raise SourceError(
-                "XSCL_BAD_OPTION", "what begins has a time at which it ends", hint="name its column, by --ts or ts="
+                "XSCL_BAD_OPTION",
+                "what begins has a time at which it ends",
+                hint=f"name its column, by {way('--ts', 'ts=')}",
             )
         names = self.columns
         if isinstance(names, str):
@@ -132,7 +135,7 @@ class Reading:
             raise SourceError(
                 "XSCL_BAD_OPTION",
                 f"{source}: {kind}, and no XML document whose elements --split could take",
-                hint="take it in by a call of its own, without --split or split=",
+                hint=f"take it in by itself, without {way('--split', 'split=')}",
             )
 
 

@@ -257,7 +257,7 @@ def test_a_file_of_queries_names_what_nothing_has(home: Run, tmp_path: Path) -> 
         "q.xscl:6:14: a: [XSCL_NAME_TAKEN] there is a query 'a' already",
         "  CREATE QUERY a AS S//c",
         "               ^",
-        "  hint: drop it first with 'xscl query drop a' or engine.drop('a'), or take another name",
+        "  hint: drop it first with 'xscl query drop a', or take another name",
         "note: a: no document of channel S so far has an element titel",
         "note: c, d: no document of channel S so far has an element autor; did you mean author?",
         "note: d: there is no channel 'tick' yet; its first event will create it; did you mean 'ticks'?",

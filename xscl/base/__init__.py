@@ -42,6 +42,7 @@
 * ``values``: Values as queries compare them: numbers, canonical URLs, the functions of atoms, and hashes
 * ``version``: The version, where every part may look it up
 * ``versioned_files``: Values that other processes keep up to date, as files
+* ``ways``: Ways to do something, as messages tell them: by a command, and to programs also by a call of the library
 * ``words``: Words of texts by Unicode's default word boundaries (UAX 29), with case folded
 * ``xml_bounds``: Bounds from above of nodes and names, by the bytes of a document without declarations, which cost less
   than counting

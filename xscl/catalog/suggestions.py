@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
+from xscl.base.ways import way
 from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import CHANNELS, FEEDS, NEVER, QUERIES, STREAMS, TEMPLATES
 
@@ -71,8 +72,8 @@ def _channel_names() -> sa.CompoundSelect[Any]:
 
 def how_created(channel: str, *, strict: bool = False) -> str:
     """Tell how a channel is made, by command and by call; ``strict``: or how to do without."""
-    made = f"create it with 'xscl channel add {channel}' or engine.add_channel({channel!r})"
-    return f"{made}, or do not ask for strict" if strict else made
+    made = way(f"xscl channel add {channel}", f"engine.add_channel({channel!r})")
+    return f"create it with {made}" + (f", or leave out {way('--strict', 'strict=True')}" if strict else "")
 
 
 def no_channel(connection: Connection, name: str, otherwise: str = _LISTED) -> CatalogError:
@@ -90,7 +91,7 @@ def no_query(connection: Connection, name: str, *, dropped: bool = False, sugges
         dropped: whether dropped queries are asked for, too.
         suggests: whether a name that is alike is looked for, which takes milliseconds.
     """
-    listed = "list them with 'xscl query list' or engine.queries()"
+    listed = f"list them with {way('xscl query list', 'engine.queries()')}"
     if not suggests:
         return CatalogError("XSCL_QUERY_NOT_FOUND", f"there is no query {name!r}", hint=listed)
     wanted = sa.true() if dropped else QUERIES.c.docid_until == NEVER

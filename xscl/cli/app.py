@@ -31,6 +31,7 @@ from xscl.base.own_functions import VARIABLE, load_named
 from xscl.base.pandas_later import put_pandas_off
 from xscl.base.private import keep_files_private
 from xscl.base.terminal import safe_message, show, tell
+from xscl.base.ways import commands_alone
 from xscl.cli.commands import command
 from xscl.cli.options import Output, complain
 
@@ -224,7 +225,8 @@ def main() -> None:
     gc.set_threshold(200_000)
     atexit.register(gc.freeze)
     try:
-        app()
+        with commands_alone():
+            app()
     except XsclError as error:
         if Output.verbose:
             raise

@@ -297,7 +297,7 @@ def _report_batch(report: BatchReport) -> None:
     if report.late_for:
         say(
             f"batch {report.batch}: {counted(report.late_for, 'event')} came too late for the memory of queries; "
-            "'xscl query list' and engine.queries() count them"
+            "'xscl query list' counts them"
         )
     if report.unmerged is not None:
         say(f"batch {report.batch}: files of join state stay small, the next batch merges them: {report.unmerged}")

@@ -46,7 +46,7 @@ def take_heartbeat(connection: Connection, channel: str, time: int, now: int, *,
         raise CatalogError(
             "XSCL_BAD_EVENT_TIME",
             "the time of the heartbeat is not in the years 1 to 9999",
-            hint="a whole number is microseconds since 1970; engine.end_input() says that nothing comes any more",
+            hint="a whole number is microseconds since 1970",
         )
     require_channel_name(channel)
     streams = read_streams(connection)

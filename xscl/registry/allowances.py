@@ -9,6 +9,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
 from xscl.base.shown import counted
+from xscl.base.ways import way
 from xscl.catalog.groups import owner_use
 from xscl.catalog.quotas import read_quotas
 from xscl.catalog.tokens import read_limits
@@ -75,8 +76,8 @@ class Allowances:
             raise CatalogError(
                 "XSCL_TOO_MANY_QUERIES",
                 f"{who} {counted(used.queries, 'live query')}, and this home allows {self._most:,} of one owner",
-                hint="drop one with 'xscl query drop' or engine.drop(NAME), or have the quota raised with "
-                "'xscl quota set queries' or engine.set_quotas(queries=…)",
+                hint=f"drop one with {way('xscl query drop', 'engine.drop(NAME)')}, or have the quota raised with "
+                f"{way('xscl quota set queries', 'engine.set_quotas(queries=…)')}",
             )
         if used.most_queries is not None and used.queries >= used.most_queries:
             raise CatalogError(

@@ -11,6 +11,7 @@ from sqlalchemy.engine import Connection
 from xscl.base.durations import parse_duration
 from xscl.base.errors import CatalogError
 from xscl.base.types import MAX_NAME, is_name, with_fields
+from xscl.base.ways import way
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import (
     add_stream,
@@ -99,7 +100,7 @@ def add_channel(catalog: Catalog, name: str, options: ChannelOptions = NEW_CHANN
             )
         return _add_stream(catalog, name, of, source)
     if source is not None:
-        raise _bad("only streams have a source", "make it a stream of a channel, with --of CHANNEL or of=CHANNEL")
+        raise _bad("only streams have a source", f"make it a stream of a channel, with {way('--of', 'of=')}")
     channel = ChannelInfo.new(name)
     with catalog.begin() as connection:
         _require_free(connection, name)

@@ -16,6 +16,7 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.errors import CatalogError
 from xscl.base.types import now_micros, to_micros
+from xscl.base.ways import way
 from xscl.catalog.groups import (
     add_groups,
     add_guards,
@@ -144,10 +145,11 @@ class Loading:
             CatalogError: the name is taken, or the owner has as many queries as the home or its token allows.
         """
         if self.is_taken(name):
+            dropping = way(f"xscl query drop {name}", f"engine.drop({name!r})")
             raise CatalogError(
                 "XSCL_NAME_TAKEN",
                 f"there is a query {name!r} already",
-                hint=f"drop it first with 'xscl query drop {name}' or engine.drop({name!r}), or take another name",
+                hint=f"drop it first with {dropping}, or take another name",
             )
         self._allowances.take(
             owner, prepared.compiled.cost, ((one.owner, one.prepared.compiled.cost) for one in self._waiting)

@@ -14,6 +14,7 @@ from xscl.base.docids import published_docid
 from xscl.base.errors import CatalogError, XsclError
 from xscl.base.own_functions import declared_functions
 from xscl.base.types import QueryName, QueryOutcome, now_micros, owner_text, require_name
+from xscl.base.ways import way
 from xscl.catalog.event_counts import channel_counts
 from xscl.catalog.intake_order import take_places
 from xscl.catalog.queries import drop_query, read_query, release_query
@@ -148,7 +149,7 @@ class Registrations:
             raise CatalogError(
                 "XSCL_NOT_SUSPENDED",
                 f"query {name!r} is not suspended",
-                hint="'xscl query list' and engine.queries() say which are",
+                hint=f"list those that are with {way('xscl query list', 'engine.queries()')}",
             )
         since, channels = info.docid_until, channels_beneath(self.connection, info.gid)
         place, _ = take_places(self.connection, 1, now_micros())

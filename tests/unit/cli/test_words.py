@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import sqlglot
+from command_line import exit_code
 from sqlglot.errors import ParseError
 from typer.testing import CliRunner
 
@@ -74,6 +75,26 @@ def test_numbers_are_as_large_as_databases_hold() -> None:
     assert "[x>=0]" in shown and "[x>=1]" in shown and "9223372036854775807" not in shown
     ran = CliRunner().invoke(app, ["query", "list", "--limit", str(1 << 63)], env=environment)
     assert ran.exit_code == 2 and f"{1 << 63} is more than databases hold" in ran.output
+
+
+def test_hints_of_commands_name_no_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = str(tmp_path / "home")
+    with xscl.connect(home=home) as engine:
+        engine.register("T//a", name="q")
+    for words, hint in (
+        ("query show none", "list them with 'xscl query list'"),
+        ("query add q T//b", "drop it first with 'xscl query drop q', or take another name"),
+        ("query resume q", "list those that are with 'xscl query list'"),
+        ("query add r S//a --strict", "create it with 'xscl channel add S', or leave out --strict"),
+        ("channel set S --lateness 1s", "create it with 'xscl channel add S'"),
+        ("channel add S --source s", "make it a stream of a channel, with --of"),
+        ("match show none", "list them with 'xscl match list'"),
+        ("ingest none.csv --op o", "name the column of ids, by --id"),
+    ):
+        assert exit_code(monkeypatch, *words.split(), "--home", home) == 1
+        assert capsys.readouterr().err.rstrip().endswith(f"hint: {hint}"), words
 
 
 def test_hints_name_the_call_beside_the_command(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.system_errors import named_file_faults
 from xscl.base.types import Match, MatchSource, Retraction, format_time, time_bound, with_fields
 from xscl.base.values import digest_text
+from xscl.base.ways import way
 from xscl.batches.match_documents import Shown, Wanted, match_outputs, shown_of
 from xscl.catalog.channels import all_facts, read_channels, read_streams
 from xscl.catalog.records import ChannelInfo
@@ -234,7 +235,7 @@ def _refuse_mixed(asked: Listing) -> None:
         raise EngineError(
             "XSCL_BAD_OPTION",
             "by: groups are those of current matches",
-            hint="ask for current ones by --current, or current=True",
+            hint=f"ask for current ones by {way('--current', 'current=True')}",
         )
 
 
@@ -269,7 +270,8 @@ def find_match(home: Home, match: str) -> Match:
     if len(found) != 1 or not match:
         some = ", ".join(id_[:12] for id_ in islice(found, 5))
         what = f"{len(found)} matches begin with {match!r}: {some} …" if found else f"there is no match {match!r}"
-        raise CatalogError("XSCL_MATCH_NOT_FOUND", what, hint="list them with 'xscl match list' or engine.matches()")
+        listed = way("xscl match list", "engine.matches()")
+        raise CatalogError("XSCL_MATCH_NOT_FOUND", what, hint=f"list them with {listed}")
     (one,) = found.values()
     return replace(next(built_matches(home, iter([one._replace(retracted=None)]))), retracted=one.retracted)
 
