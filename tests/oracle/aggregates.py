@@ -156,7 +156,7 @@ def _last(some: list[_Match], aggregate: ast.Aggregate) -> list[_Match]:
 
 def _place(intake: Intake, channels: set[str], time: int) -> int | None:
     """The first place at which everything up to a time is in."""
-    changes = {place for place, _ in intake.before.values()}
+    changes = {place for former in intake.before.values() for place, _ in former}
     for place in sorted({*intake.events.values(), *intake.beats, *changes, *([FOR_EVER] * intake.ends)}):
         if all(intake.settled(channel, place) > time for channel in channels):
             return place

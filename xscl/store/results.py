@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from xscl.base.docids import place_of
 from xscl.base.number_order import each_once
 from xscl.base.sealed import CHECKED_PAGES
+from xscl.base.values import digest_text
 from xscl.catalog.records import QueryInfo
 from xscl.store.parquet import codes, int64s, joined, list_parts, read_columns, rows_where
 from xscl.templates.columns import Bools, Int64s, within
@@ -36,6 +37,7 @@ __all__ = [
     "Meanings",
     "Results",
     "StoredMatch",
+    "answer_id",
     "files_with",
     "match_id",
     "member_digests",
@@ -61,6 +63,18 @@ def match_id(query_digest: str, members: Sequence[tuple[str, str]], nodes: Seque
     Written so that Spark SQL computes the same (``views``): digests of fixed length side by side, then the nodes.
     """
     return _sha(query_digest + member_digests(members) + ",".join(map(str, nodes)))[:_ID_LENGTH]
+
+
+def answer_id(key: str, ts: int, of: Sequence[str], document: str) -> str:
+    """Return the id of an answer, which is the same in every home, whoever else asks.
+
+    Args:
+        key: what its group asks for, as the catalogue has it.
+        ts: its time.  Ids of members come again after a retention, but then their times are others.
+        of: what it is of: ids of members with their channels, nodes, values of a group, or the end of a window.
+        document: its document.
+    """
+    return digest_text(key, str(ts), *of, document)
 
 
 def member_digests(members: Iterable[tuple[str, str]]) -> str:

@@ -123,13 +123,15 @@ def query_once(
         parts, refused = _walked_parts(home, settings, session, groups, events, place)
         waiting = tuple(_waiting_notes(home, compiled.channels))
         if compiled.windowed is not None:
-            return _made(of_windows(home, info, compiled.windowed.text, parts[0]), (*notes, *waiting))
+            return _made(
+                of_windows(home, info, compiled.group.key, compiled.windowed.text, parts[0]), (*notes, *waiting)
+            )
         if compiled.stepped:
             memory = None if compiled.level is None else compiled.level.memory
             stepped = Stepped(home, info, parts, memory)
             notes = (*notes, *stepped.notes)
             if compiled.is_made:
-                return _made(stepped.made(), (*notes, *waiting))
+                return _made(stepped.made(compiled.group.key), (*notes, *waiting))
             parts[0] = stepped.matches()
         found = _of_absence(home, compiled, parts, events, place)
         told = (f"{each.channel}:{each.id}: {each.message}" for each in dict.fromkeys(refused))

@@ -10,7 +10,7 @@ from xscl.base.docids import place_of
 from xscl.base.errors import XsclError
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.types import LAST_TIME, Match, MatchEvent, MatchSource
-from xscl.base.values import digest_text
+from xscl.batches.deciding.made_answers import MEMBER_COLUMNS, member_names
 from xscl.batches.deciding.step_parts import remembered, with_replayed
 from xscl.batches.steps.documents import step_documents, step_values
 from xscl.batches.steps.matches import answer_nodes, part_rows
@@ -24,8 +24,9 @@ from xscl.catalog.tables import NEVER
 from xscl.language.facts import ANSWERS
 from xscl.language.outlines.steps import known_steps
 from xscl.language.steps.terms import StepsDefinition
+from xscl.store.event_files import events_of
 from xscl.store.home import Home
-from xscl.store.results import StoredMatch, match_id
+from xscl.store.results import StoredMatch, answer_id, match_id
 from xscl.templates.sequences.fold_rounds import MOST_INSTANCES, MOST_ROUNDS
 
 __all__ = ["Stepped"]
@@ -45,7 +46,7 @@ class Stepped:
             parts: matches of its parts.
             memory: how far behind their clocks events may have come, in microseconds; None: as far as the lateness.
         """
-        self.info = info
+        self.home, self.info = home, info
         self.definition: StepsDefinition = known_steps(info.text, tuple(sorted(info.namespaces.items())))
         self.layout: Layout = layout_of(self.definition)
         rows = [_rows(home, self.definition, self.layout, number, found, memory) for number, found in enumerate(parts)]
@@ -71,17 +72,20 @@ class Stepped:
             found[docs, node] = StoredMatch(docs, node, (), frozenset(), None, behind, 0)
         return list(found.values())
 
-    def made(self) -> Iterator[Match | XsclError]:
-        """Yield answers that are documents of their own, or why one is none."""
+    def made(self, key: str) -> Iterator[Match | XsclError]:
+        """Yield answers that are documents of their own, or why one is none; ``key`` is what its group asks for."""
         order = np.lexsort((np.arange(len(self.rows)), self.rows.ts)).tolist()
         asked = self.definition, self.layout, self.rows, order
         documents, told = in_fresh_dictionary(step_documents, *asked), step_values(*asked)
+        nodes, docs = answer_nodes(self.definition, self.layout, self.rows).tolist(), self.rows.docs.tolist()
+        members = member_names(events_of(self.home, np.unique(self.rows.docs), MEMBER_COLUMNS))
         seen = set()
         for at, document, values in zip(order, documents, told, strict=True):
             if isinstance(document, XsclError):
                 yield document
                 continue
-            id_ = digest_text(self.info.digest, repr(self.rows.docs[at].tolist()), document)
+            names = (members.get(doc, (str(doc), 0))[0] for doc in docs[at])
+            id_ = answer_id(key, int(self.rows.ts[at]), (*names, repr(nodes[at])), document)
             if id_ not in seen:
                 seen.add(id_)
                 values = values if self.definition.element is None else {}

@@ -10,9 +10,8 @@ from xscl.base.docids import place_of
 from xscl.base.errors import XsclError
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.types import LAST_TIME, Match, MatchEvent, MatchSource
-from xscl.base.values import digest_text
 from xscl.batches.windows.answers import Answer, Frontier, answers
-from xscl.batches.windows.documents import answer_documents
+from xscl.batches.windows.documents import answer_documents, window_answer_id
 from xscl.batches.windows.families import Member, families
 from xscl.batches.windows.groups import Matches
 from xscl.batches.windows.rows import Found, in_order, members_of, rows_of
@@ -30,12 +29,15 @@ __all__ = ["of_windows"]
 _NEVER = -(1 << 62)
 
 
-def of_windows(home: Home, info: QueryInfo, part: str, found: Sequence[StoredMatch]) -> Iterator[Match | XsclError]:
+def of_windows(
+    home: Home, info: QueryInfo, key: str, part: str, found: Sequence[StoredMatch]
+) -> Iterator[Match | XsclError]:
     """Yield the answers of a query with windows, as if nothing came any more, or why one is no document.
 
     Args:
         home: the home.
         info: the query.
+        key: what its group asks for.
         part: text of its part.
         found: matches of its part.
     """
@@ -57,16 +59,19 @@ def of_windows(home: Home, info: QueryInfo, part: str, found: Sequence[StoredMat
         key=lambda each: (each.ts, each.values.group),
     )
     documents = in_fresh_dictionary(answer_documents, [(definition, answer) for answer in told])
+    seen = set()
     for answer, document in zip(told, documents, strict=True):
         if isinstance(document, XsclError):
             yield document
             continue
-        values = {name: text_of(answer.values.value(term)) for name, term in definition.columns}
-        yield _match(info, answer, values, document)
+        id_ = window_answer_id(key, answer, document)
+        if id_ not in seen:
+            seen.add(id_)
+            values = {name: text_of(answer.values.value(term)) for name, term in definition.columns}
+            yield _match(info, id_, answer, values, document)
 
 
-def _match(info: QueryInfo, answer: Answer, values: dict[str, str], document: str) -> Match:
-    id_ = digest_text(info.digest, answer.name, *answer.values.group, document)
+def _match(info: QueryInfo, id_: str, answer: Answer, values: dict[str, str], document: str) -> Match:
     return Match(
         match_id(info.digest, [(ANSWERS, id_)], (0,)),
         info.name,

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
+import pyarrow as pa
 
 from xscl.batches.publishing.documents import Made
 from xscl.batches.publishing.publisher import Publisher
@@ -14,7 +15,26 @@ from xscl.store.parquet import data_files
 from xscl.store.results import NO_DOC, stored_matches
 from xscl.templates.results import Admitted, ClassRow, ResultColumns
 
-__all__ = ["always_admitted", "write_made"]
+__all__ = ["MEMBER_COLUMNS", "always_admitted", "member_names", "shown_name", "write_made"]
+
+MEMBER_COLUMNS = ["docid", "channel", "id", "received"]
+"""Columns of events that answers say of their members."""
+
+
+def member_names(events: pa.Table) -> dict[int, tuple[str, int]]:
+    """Return channel and id of events, as ids of answers have them, and when each came, by its number."""
+    rows = zip(*(events.column(name).to_pylist() for name in MEMBER_COLUMNS), strict=True)
+    return {docid: (f"{channel}\0{id_}", received) for docid, channel, id_, received in rows}
+
+
+def shown_name(name: str) -> str:
+    r"""Return what tells an answer from others as refusals show it: its members, or the end of its window.
+
+    >>> shown_name("orders\0o1\0payments\0p1")
+    'orders:o1, payments:p1'
+    """
+    parts = name.split("\0")
+    return ", ".join(map(":".join, zip(parts[::2], parts[1::2], strict=False))) or name
 
 
 def write_made(

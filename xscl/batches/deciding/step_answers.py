@@ -14,9 +14,8 @@ from xscl.base.docids import place_of
 from xscl.base.errors import XsclError
 from xscl.base.failpoints import step
 from xscl.base.safe_xml import in_fresh_dictionary
-from xscl.base.values import digest_text
 from xscl.batches.attempt import Attempt
-from xscl.batches.deciding.made_answers import always_admitted, write_made
+from xscl.batches.deciding.made_answers import MEMBER_COLUMNS, always_admitted, member_names, shown_name, write_made
 from xscl.batches.memory.steps import Members, Readers
 from xscl.batches.publishing.documents import Made
 from xscl.batches.refusals import refused_document
@@ -29,7 +28,7 @@ from xscl.catalog.windows import Reader
 from xscl.language.facts import ANSWERS
 from xscl.language.steps.terms import StepsDefinition
 from xscl.store.event_files import events_of
-from xscl.store.results import StoredMatch
+from xscl.store.results import StoredMatch, answer_id
 from xscl.templates.columns import Bools, Int64s, numbered_rows
 from xscl.templates.origins import STEPS_LEVEL, origin_of
 from xscl.templates.results import ClassRow, ResultColumns
@@ -182,18 +181,18 @@ class Teller:
         gids = [readers.gid[kind.queries] for kind in kinds]
         rows = [at for at, kind in enumerate(which.tolist()) if len(numbers[kind])]
         nodes = answer_nodes(one.definition, one.layout, one.rows)
-        for at, document, when in self._documents(one, rows):
+        for at, document, members, when in self._documents(one, rows):
             mine, place, ts = which[at], int(one.rows.place[at]), int(one.rows.ts[at])
-            docs = tuple(one.rows.docs[at].tolist())
             if isinstance(document, XsclError):
                 names = {each.number: each.name for gid in set(gids[mine].tolist()) for each in self.readers[gid]}
                 told = sorted(numbers[mine].tolist())
                 publisher.rejected += [
-                    refused_document(names[number], ANSWERS, repr(docs), ts, document) for number in told
+                    refused_document(names[number], ANSWERS, shown_name("\0".join(members)), ts, document)
+                    for number in told
                 ]
                 continue
-            meant = repr(docs), repr(tuple(nodes[at].tolist())), document
-            ids = {gid: digest_text(one.members.keys[gid], *meant) for gid in set(gids[mine].tolist())}
+            of = *members, repr(nodes[at].tolist())
+            ids = {gid: answer_id(one.members.keys[gid], ts, of, document) for gid in set(gids[mine].tolist())}
             for id_ in ids.values():
                 made = Made(ANSWERS, id_, place, ts, when, document, int(one.rows.start[at]))
                 known, whose = found.get(id_, (made, set()))
@@ -202,14 +201,14 @@ class Teller:
                 found[ids[gid]][1].add(-number)
         return found
 
-    def _documents(self, one: Decided, rows: Sequence[int]) -> Iterator[tuple[int, str | XsclError, int]]:
-        """Yield rows with their documents, and when their events came."""
+    def _documents(self, one: Decided, rows: Sequence[int]) -> Iterator[tuple[int, str | XsclError, list[str], int]]:
+        """Yield rows with their documents, the channels and ids of their members, and when these came."""
         made = in_fresh_dictionary(step_documents, one.definition, one.layout, one.rows, rows)
         docs = one.rows.docs[np.array(rows, dtype=np.int64)]
-        events = events_of(self.batch.home, np.unique(docs), ["docid", "received"], self.batch.made)
-        known = dict(zip(*(column.to_pylist() for column in events.columns), strict=True))
+        members = member_names(events_of(self.batch.home, np.unique(docs), MEMBER_COLUMNS, self.batch.made))
         for at, document, of in zip(rows, made, docs.tolist(), strict=True):
-            yield at, document, max(known.get(doc, 0) for doc in of)
+            names, times = zip(*(members.get(doc, (str(doc), 0)) for doc in of), strict=True)
+            yield at, document, [*names], max(times)
 
 
 class Kind(NamedTuple):

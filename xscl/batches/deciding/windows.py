@@ -7,10 +7,9 @@ channel of answers, and the one member of a match.  Rows that later windows may 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -20,10 +19,9 @@ from xscl.base.errors import XsclError
 from xscl.base.failpoints import step
 from xscl.base.number_order import each_once
 from xscl.base.safe_xml import in_fresh_dictionary
-from xscl.base.values import digest_text
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import Parts, bindings
-from xscl.batches.deciding.made_answers import write_made
+from xscl.batches.deciding.made_answers import shown_name, write_made
 from xscl.batches.function_failures import failed, failed_value
 from xscl.batches.memory.windows import Asked
 from xscl.batches.publishing.documents import Made
@@ -31,7 +29,7 @@ from xscl.batches.refusals import refused_document
 from xscl.batches.settled import settled_times
 from xscl.batches.windows.answers import Answer, Frontier, answers, reach_of
 from xscl.batches.windows.buckets import key_of
-from xscl.batches.windows.documents import answer_documents
+from xscl.batches.windows.documents import answer_documents, window_answer_id
 from xscl.batches.windows.rows import Found, Kept, members_of, merged, write_kept
 from xscl.batches.windows.stores import Stores
 from xscl.batches.windows.streams import ROWLESS, Streams, of_parts, shared_rows
@@ -68,8 +66,6 @@ class Windows:
     _kept: Kept = field(default_factory=Kept)
     _new: dict[tuple[int, ...], pa.Table] = field(default_factory=dict)
     """Rows that are kept behind the batch, by the parts that share them."""
-    _ids: set[str] = field(default_factory=set)
-    """Ids of documents that were made."""
     _changed: bool = False
     """Whether matches came."""
     _told: int = 0
@@ -216,8 +212,9 @@ class Windows:
         for gid, term in terms:
             for at, reason in failed(term.functions, (each[term.place] for each in texts)):
                 (row,) = mine.slice(at, 1).select(["name", "ts", "first", "came"]).to_pylist()
+                *_, channel, id_ = str(row["name"]).split("\0")
                 publisher.rejected += [
-                    failed_value(reader.name, ANSWERS, row["name"], row["ts"], reason, "windows")
+                    failed_value(reader.name, channel, id_, row["ts"], reason, "windows")
                     for reader in self._asked.readers[gid]
                     if reader.since < row["first"] and row["came"] < reader.until
                 ]
@@ -237,7 +234,7 @@ class Windows:
         publisher = self.batch.publisher
         assert publisher is not None
         documents = in_fresh_dictionary(answer_documents, [(self._definition(group), answer) for group, answer in made])
-        found: list[tuple[Made, tuple[int, ...]]] = []
+        found: dict[str, tuple[Made, set[int]]] = {}
         having: dict[tuple[int, int, int], tuple[list[Reader], bool]] = {}
         for (group, answer), document in zip(made, documents, strict=True):
             key = group.gid, id(answer.sees), answer.place  # most answers of a batch go to the same queries
@@ -247,21 +244,23 @@ class Windows:
             if not readers:
                 continue
             if isinstance(document, XsclError):
+                shown = shown_name(answer.name)
                 publisher.rejected += [
-                    refused_document(each.name, ANSWERS, answer.name, answer.ts, document) for each in readers
+                    refused_document(each.name, ANSWERS, shown, answer.ts, document) for each in readers
                 ]
                 continue
-            alone = () if whole else sorted({reader.since for reader in readers})
-            id_ = digest_text(group.key, answer.name, json.dumps([answer.values.group, alone]), document)
-            if id_ in self._ids:
-                continue  # two matches of the same documents, of which the same is told
-            self._ids.add(id_)
-            whose = (group.gid,) if whole else tuple(sorted(-reader.number for reader in readers))
-            found.append((Made(ANSWERS, id_, answer.place, answer.ts, answer.received, document), whose))
+            id_ = window_answer_id(group.key, answer, document)
+            one = Made(ANSWERS, id_, answer.place, answer.ts, answer.received, document)
+            whose = {group.gid} if whole else {-reader.number for reader in readers}
+            if id_ in found:  # another match of the same documents, or what others see, ends with the same values
+                known, mine = found[id_]
+                one, whose = replace(known, received=max(known.received, one.received)), mine | whose
+            found[id_] = one, {group.gid} if group.gid in whose else whose
         if found:  # otherwise whoever asked was dropped before
             folder = self.batch.home.root / self.batch.results / f"windows-{self._told}"
             out = ResultColumns(origin_of(self.batch.span.batch, WINDOWS_LEVEL, self._told), folder)
-            self.counts.update(write_made(publisher, out, found)[0])
+            told = [(one, tuple(sorted(whose))) for one, whose in found.values()]
+            self.counts.update(write_made(publisher, out, told)[0])
             step("batch.told")
 
     def _having(self, group: Windowed, answer: Answer) -> tuple[list[Reader], bool]:
