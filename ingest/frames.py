@@ -96,7 +96,8 @@ def document_records(values: Mapping[str, Any], channel: str | None) -> Iterator
     Args:
         values: by columns: ``xml``; if there are, ``channel``, ``id``, ``ts`` (seconds, ISO text or datetime; one
             without a zone is local time, as Spark gives it), ``source``, and as ``FEED_COLUMNS`` has them ``feed``,
-            ``digest``, ``time_source``, ``raw`` and ``error``.
+            ``digest``, ``time_source``, ``raw`` and ``error``.  A time that the local zone does not have refuses the
+            row.
         channel: for a row that names none.
     """
     name = values.get("channel") or channel or ""
@@ -106,8 +107,13 @@ def document_records(values: Mapping[str, Any], channel: str | None) -> Iterator
         yield Rejected(source or "", *_parted(error), name or None, values.get("id"))
         return
     ts = values.get("ts")
-    if isinstance(ts, datetime):
-        ts = ts.astimezone()
+    if isinstance(ts, datetime) and ts.tzinfo is None:
+        try:
+            ts = ts.astimezone()
+        except (ValueError, OverflowError):
+            told = f"{ts.isoformat()} has no time zone, and this computer's zone has no such time"
+            yield Rejected(source or "", "XSCL_BAD_EVENT_TIME", told, name or None, values.get("id"))
+            return
 
     def event(channel: str, xml: str) -> Event:
         return Event(

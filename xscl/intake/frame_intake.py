@@ -130,8 +130,17 @@ def _task(
 
 def _documents(batches: Iterator[pa.RecordBatch], reading: Reading) -> Iterator[Record]:
     for batch in batches:
-        for row in batch.to_pylist():
+        for row in _in_utc(batch).to_pylist():
             yield from document_records(row, reading.channel)
+
+
+def _in_utc(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows with their times in UTC: the session's zone lacks some times of the years 1 and 9999."""
+    at = batch.schema.get_field_index("ts")
+    kind = None if at < 0 else batch.schema.field(at).type
+    if kind is None or not pa.types.is_timestamp(kind) or kind.tz is None:
+        return batch
+    return batch.set_column(at, "ts", batch.column(at).cast(pa.timestamp(kind.unit, "UTC")))
 
 
 def _tables(batches: Iterator[pa.RecordBatch], reading: Reading, name: str, number: int) -> Iterator[Record]:

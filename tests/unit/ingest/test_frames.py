@@ -88,6 +88,15 @@ def test_rows_of_dataframes():
     assert next(document_records({"error": "what?"}, None)) == Rejected("", "XSCL_BAD_EVENT", "what?")
 
 
+def test_times_that_the_local_zone_does_not_have_are_refused_alone():
+    early = datetime(1, 1, 1)
+    (refused,) = document_records({"xml": "<a/>", "id": "1", "source": "f", "ts": early}, "S")
+    assert (refused.source, refused.condition, refused.id) == ("f", "XSCL_BAD_EVENT_TIME", "1")
+    assert refused.message.startswith("0001-01-01T00:00:00")
+    (event,) = document_records({"xml": "<a/>", "ts": early.replace(tzinfo=UTC)}, "S")
+    assert event.ts == early.replace(tzinfo=UTC)
+
+
 def test_a_feed_is_the_same_through_rows(tmp_path):
     from xscl.ingest.expand import feed_events
 

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from xscl.base.errors import CatalogError
 from xscl.base.failpoints import hooked
+from xscl.base.types import FIRST_TIME, LAST_TIME, Event, to_micros
 from xscl.ingest import archive_parts, archives, csv_files, json_rows, row_files
 from xscl.ingest import file_parts as parts_module
 from xscl.ingest.file_parts import FilePart, file_parts, read_part
@@ -305,6 +306,16 @@ def test_partitions_become_tables_of_one_file_each(monkeypatch: pytest.MonkeyPat
     assert [(len(one.rows), one.numbers[0]) for one in found] == [(8, (3 << 33) + n) for n in (1, 9, 17)] + [
         (4, (3 << 33) + 25)
     ]
+
+
+def test_documents_of_partitions_keep_their_times_in_every_zone() -> None:
+    first, last = FIRST_TIME, LAST_TIME // 1_000_000 * 1_000_000
+    for zone in ("America/New_York", "Asia/Tokyo", "UTC"):
+        times = pa.array([first, last, None], pa.timestamp("us", zone))
+        batch = pa.record_batch({"xml": pa.array(["<a/>"] * 3), "ts": times})
+        found = frame_intake._documents(iter([batch]), Reading("S"))
+        given = [event.ts for event in found if isinstance(event, Event)]
+        assert [None if ts is None else to_micros(ts) for ts in given] == [first, last, None]
 
 
 def test_records_of_parts_are_those_of_the_whole(tmp_path: Path) -> None:
