@@ -95,9 +95,14 @@ def read_batch(table: RowTable, channel: ChannelInfo, limits: Limits) -> tuple[R
 
 def _timeless(table: RowTable, options: RowOptions, which: Mask, ids: RowIds) -> Iterator[Rejected]:
     """Yield the refusals of rows whose column of times holds none."""
-    for place in np.flatnonzero(which):
-        shown = table.rows.column(options.ts)[place].as_py() if options.ts in table.rows.column_names else "it"
-        yield refused_row(table, place, "XSCL_BAD_EVENT_TIME", _no_time(shown, options.ts_format), ids)
+    places, name = np.flatnonzero(which), options.ts or ""
+    shown: list[object] = ["it"] * len(places)  # for a time that several columns make
+    kind: pa.DataType = pa.string()
+    if name in table.rows.column_names:
+        shown = [row[name] for row in python_rows(table.rows.select([name]), places)]
+        kind = table.rows.schema.field(name).type
+    for place, value in zip(places, shown, strict=True):
+        yield refused_row(table, place, "XSCL_BAD_EVENT_TIME", _no_time(value, kind, options.ts_format), ids)
 
 
 def fixed_schema(table: RowTable, channel: ChannelInfo) -> dict[str, str | None]:
@@ -110,7 +115,10 @@ def fixed_schema(table: RowTable, channel: ChannelInfo) -> dict[str, str | None]
     return _schema(table, _selected(table), channel)
 
 
-def _no_time(shown: object, ts_format: str | None) -> str:
+def _no_time(shown: object, kind: pa.DataType, ts_format: str | None) -> str:
+    """Say of a value why it is no event time; ``kind`` is the type of its column."""
+    if pa.types.is_temporal(kind):
+        return f"{shown} as {kind} is not in the years 1 to 9999"
     if ts_format is None:
         return f"{shown!r} is no ISO 8601 time and no number of seconds; --ts-format names another form"
     return f"{shown!r} is no time of the form {ts_format!r} that --ts-format names"

@@ -93,9 +93,11 @@ def python_rows(rows: pa.Table, which: Places) -> list[dict[str, object]]:
     try:
         found = taken.to_pylist()
     except (ValueError, OverflowError):
-        plain = [
-            column.cast(pa.int64()).cast(pa.string()) if pa.types.is_temporal(column.type) else column
-            for column in taken.columns
-        ]
+        plain = [_counted(column) if pa.types.is_temporal(column.type) else column for column in taken.columns]
         found = pa.Table.from_arrays(plain, names=taken.column_names).to_pylist()
     return found
+
+
+def _counted(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return times or dates as texts of the numbers by which they are stored."""
+    return times.cast(pa.int32() if times.type.bit_width == 32 else pa.int64()).cast(pa.string())

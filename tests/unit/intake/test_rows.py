@@ -433,3 +433,28 @@ def test_what_arrow_cannot_hold_costs_its_own_rows(home: Home, monkeypatch: pyte
     report = take(home, readings(1, 2))
     assert (report.taken, report.rejected) == (0, 2)
     assert [problem.condition for problem in report.problems] == ["XSCL_SOURCE_UNREADABLE"]
+
+
+@pytest.mark.parametrize(
+    ("stored", "kind"),
+    [
+        (pa.array([10**18, 0], pa.int64()), pa.timestamp("us")),
+        (pa.array([-(10**12), 0], pa.int64()), pa.timestamp("s", "America/New_York")),
+        (pa.array([10**8, 0], pa.int32()), pa.date32()),
+    ],
+    ids=["us", "zone", "date"],
+)
+def test_rows_with_times_that_python_does_not_have_are_refused_alone(
+    home: Home, stored: pa.Array, kind: pa.DataType
+) -> None:
+    times = stored.cast(kind)
+    report = take(home, RowTable("R", pa.table({"at": times}), "t", options=RowOptions(ts="at")))
+    assert (report.taken, report.rejected) == (1, 1)
+    assert conditions(home) == [("t:1", "XSCL_BAD_EVENT_TIME")]
+    assert report.problems[0].message == f"{stored[0].as_py()} as {kind} is not in the years 1 to 9999"
+    started = pa.table({"begin": times, "at": pa.array([1, 1])})
+    report = take(home, RowTable("Q", started, "q", options=RowOptions(("at",), ts="at", start="begin")))
+    assert (report.taken, report.rejected) == (1, 1)
+    report = take(home, RowTable("D", pa.table({"at": times}), "d"))
+    assert (report.taken, report.rejected) == (1, 1)
+    assert report.problems[0].source == "d:1" and "at" in report.problems[0].message
