@@ -35,15 +35,17 @@ class RowPlaces:
             last: last one.
         """
         goes_on = first == self._last + 1
-        known, self._known = self._known if goes_on else {}, {}
+        known = self._known if goes_on else {}
+        found: dict[str, Int64s] = {}
         for channel, count in counts.items():
             if self._whole:
-                self._known[channel] = event_places(connection, channel, 0, last)
+                found[channel] = event_places(connection, channel, 0, last)
                 continue
             before = known.get(channel)
             if before is None or self._most[channel] < count:
                 before = places_before(connection, channel, first, count)
             new = event_places(connection, channel, first, last)
-            self._known[channel] = np.concatenate([before[max(len(before) - count, 0) :], new])
-        self._most, self._last = dict(counts), last
-        return self._known
+            found[channel] = np.concatenate([before[max(len(before) - count, 0) :], new])
+        # All together: a call that fails half way leaves what the last batch knew, for the same batch again.
+        self._known, self._most, self._last = found, dict(counts), last
+        return found
