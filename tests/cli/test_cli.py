@@ -149,7 +149,7 @@ def test_homes_are_packed_unpacked_and_replayed(home: Run, tmp_path: Path, monke
     assert "XSCL_CANNOT_WRITE" in home("export", "nowhere/all.tar.gz").err
     (tmp_path / "cut.tar.gz").write_bytes((tmp_path / "all.tar.gz").read_bytes()[:-20])
     ran = home("import", "cut.tar.gz", "--home", "another")
-    assert ran.code == 1 and "XSCL_BAD_ARCHIVE" in ran.err
+    assert ran.code == 1 and ran.err.startswith("error: [XSCL_BAD_ARCHIVE] cut.tar.gz: the archive cannot be taken: ")
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["copy", "home", "other"]
 
     ran = home("export", "--events", "events.gz")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from xscl.base.errors import SourceError
+from xscl.base.errors import CatalogError, SourceError
 from xscl.base.shown import counted
 from xscl.cli.options import HomeOptions, Printing, SparkOptions, exit_partly, say
 from xscl.cli.printing import print_rows
@@ -149,7 +149,12 @@ def import_(
 
     root = at.works_here()
     with _opened(file) as stream:
-        packed = import_home(root, stream, at.catalog)
+        try:
+            packed = import_home(root, stream, at.catalog)
+        except CatalogError as error:
+            if error.condition not in ("XSCL_BAD_ARCHIVE", "XSCL_CATALOG_VERSION"):
+                raise
+            raise CatalogError(error.condition, f"{file}: {error.message}", hint=error.hint) from None
     say(f"home at {root}: {_contents(packed)}")
 
 

@@ -54,7 +54,7 @@ def import_home(root: str | Path, stream: BinaryIO, catalog_url: str | None = No
 
     Raises:
         CatalogError: ``XSCL_HOME_NOT_EMPTY``; ``XSCL_BAD_ARCHIVE``: it is damaged, cut off, or none;
-            ``XSCLCATALOG_VERSION``: another version of xscl made it.  Nothing is left behind then.
+            ``XSCL_CATALOG_VERSION``: another version of xscl made it.  Nothing is left behind then.
     """
     path = Path(root).resolve()
     _require_empty(path)
