@@ -15,6 +15,7 @@ A file counts only if the catalogue names it.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ from xscl.base.private import private_folder
 from xscl.base.sealed import check_file, listed_files
 from xscl.catalog.catalog import Catalog, open_catalog
 
-__all__ = ["Home", "init_home", "open_home"]
+__all__ = ["Home", "init_home", "open_home", "require_readable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +86,11 @@ def open_home(root: str | Path, catalog_url: str | None = None) -> Home:
     """Open a home that exists.
 
     Raises:
-        CatalogError: ``XSCL_NO_HOME``; ``XSCL_CATALOG_VERSION``: another version of xscl made it.
+        CatalogError: ``XSCL_NO_HOME``; ``XSCL_HOME_CLOSED``: this user may not look into it; ``XSCL_CATALOG_VERSION``:
+            another version of xscl made it.
     """
     path = Path(root).resolve()
+    require_readable(path, catalog_url)
     missing = [folder for folder in HOME_FOLDERS if not (path / folder).is_dir()]
     if len(missing) == 1 or (missing and (path / CATALOG_FILE).exists()):
         raise CatalogError(
@@ -103,3 +106,25 @@ def open_home(root: str | Path, catalog_url: str | None = None) -> Home:
             hint="create it with 'xscl init', or give --home",
         )
     return Home(path, open_catalog(catalog_url or _catalog_url(path), folder=path))
+
+
+def require_readable(root: Path, catalog_url: str | None = None) -> None:
+    """Refuse a home that this user may not read; nothing is said of one that is not there.
+
+    Raises:
+        CatalogError: ``XSCL_HOME_CLOSED``.
+    """
+    looked_at = (root, *(root / folder for folder in HOME_FOLDERS))
+    try:
+        closed = [folder for folder in looked_at if folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK)]
+        catalog = root / CATALOG_FILE
+        if catalog_url is None and catalog.is_file() and not os.access(catalog, os.R_OK):
+            closed.append(catalog)
+    except PermissionError:
+        closed = [root]
+    if closed:
+        raise CatalogError(
+            "XSCL_HOME_CLOSED",
+            f"this user may not look into {closed[0]}",
+            hint="work as its owner, or ask a service of the owner's: 'xscl serve', then --url",
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator as op
+import os
 import platform
 import re
 import sys
@@ -13,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from xscl.base.errors import XsclError
+from xscl.base.home_folders import CATALOG_FILE, HOME_FOLDERS, is_home
 from xscl.base.system_errors import spark_reason, worker_fault
 from xscl.catalog.intake_order import read_last_places
 from xscl.registry.query_list import count_queries
@@ -22,7 +24,7 @@ from xscl.spark.nodes import Node, look_at_nodes
 from xscl.spark.session import start_session
 from xscl.spark.session_options import LOCAL, SessionOptions
 from xscl.spark.start_times import make_archive_now, measure_starts
-from xscl.store.home import open_home
+from xscl.store.home import open_home, require_readable
 from xscl.upkeep.health import examine_home, looks_like_a_catalogue
 
 __all__ = ["Check", "examine"]
@@ -140,14 +142,15 @@ def _java() -> Check:
 
 
 def _home(home: Path, catalog_url: str | None, *, deep: bool, named: bool) -> Iterator[Check]:
-    damage = looks_like_a_catalogue(home / "catalog.db") if catalog_url is None else None
-    if damage is not None:
-        yield Check("catalogue", False, f"{home / 'catalog.db'}: {damage}", "'xscl import' the last export")
-        return
     try:
+        require_readable(home, catalog_url)
+        damage = looks_like_a_catalogue(home / "catalog.db") if catalog_url is None else None
+        if damage is not None:
+            yield Check("catalogue", False, f"{home / 'catalog.db'}: {damage}", "'xscl import' the last export")
+            return
         opened = open_home(home, catalog_url)
     except XsclError as error:
-        none = error.condition == "XSCL_NO_HOME"
+        none = error.condition == "XSCL_NO_HOME" and not is_home(home)
         absent = none and not named
         yield Check("home", absent, f"none at {home}" if none else error.message, error.hint or "", absent)
         return
@@ -161,11 +164,25 @@ def _home(home: Path, catalog_url: str | None, *, deep: bool, named: bool) -> It
     runs = "" if health.runs is None else f", {health.runs} runs batches"
     found = f"{home}: {queries} queries, {health.files} files, last place {last}{waiting}{runs}"
     yield Check("home", True, f"{found}, {health.free / 1e9:.1f} GB free")
+    yield from _writing(home)
     if health.unnamed and health.runs is None:
         left = f"{len(health.unnamed)} of {health.unnamed_bytes:,} bytes, of processes that ended while they wrote"
         yield Check("unnamed files", True, left, "the next 'xscl run' removes them")
     for what, problem, advice in health.problems:
         yield Check(what, False, problem, advice)
+
+
+def _writing(home: Path) -> Iterator[Check]:
+    """Look whether this user may write a home; one that is there to be read alone is no fault."""
+    files = (home, *(home / name for name in HOME_FOLDERS), home / CATALOG_FILE)
+    there = [file for file in files if file.exists()]
+    closed = [file for file in there if not os.access(file, os.W_OK)]
+    if len(closed) == len(there):
+        told = f"{home} cannot be written by this user, or its disk is read-only"
+        yield Check("writing", True, told, "listings need no more than reading; its owner runs batches", absent=True)
+    elif closed:
+        told = f"this user can write some of {home}, but not {', '.join(map(str, closed))}"
+        yield Check("writing", False, told, f"give all of it to the home's owner: chown -R USER {home}")
 
 
 def _class_archive(java: str, *, make: bool) -> Check:

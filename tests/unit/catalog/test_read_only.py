@@ -19,6 +19,7 @@ from xscl.base.types import Event
 from xscl.cli.app import main
 from xscl.engine import Engine
 from xscl.store.home import init_home, open_home
+from xscl.upkeep import doctor
 from xscl.upkeep.health import examine_home
 
 LISTINGS = (("match", "list"), ("query", "list"), ("stats",), ("channel", "list"))
@@ -89,11 +90,44 @@ def test_a_home_that_cannot_be_written_is_listed(root: Path, log: str, capsys: p
         code, _, refused = told(capsys, root, "query", "drop", "q")
         of_run = told(capsys, root, "run", "--once")
         health = examine_home(open_home(root))
+        checks = {check.what: check for check in doctor._home(root, None, deep=False, named=True)}
     assert [each[:2] for each in found] == expected, found
     assert code == 1 and "XSCL_READ_ONLY" in refused and "Traceback" not in refused
     assert of_run[0] == 1 and "[XSCL_READ_ONLY]" in of_run[2] and "run.lock" in of_run[2]
     assert health.runs is None
+    assert checks["home"].ok and checks["writing"].state == "none"
+    assert "cannot be written by this user" in checks["writing"].found
     writer.close()
+
+
+def test_a_home_of_which_some_cannot_be_written_has_a_fault(root: Path) -> None:
+    assert "writing" not in {check.what for check in doctor._home(root, None, deep=False, named=True)}
+    close_to_others(root)
+    for path in (root, root / "catalog.db", root / "results", root / "witness", root / "programs"):
+        path.chmod(0o777)
+    with as_another_user():
+        checks = {check.what: check for check in doctor._home(root, None, deep=False, named=True)}
+    assert checks["writing"].state == "FAILS" and checks["writing"].found.endswith(f"but not {root / 'events'}")
+    assert "chown" in checks["writing"].advice
+
+
+@pytest.mark.parametrize("closed", [".", "..", "results", "catalog.db"])
+def test_a_home_that_cannot_be_read_has_a_name(root: Path, closed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    told(capsys, root, "query", "list")
+    for path in (root, *root.iterdir()):
+        path.chmod(0o755)
+    (root / closed).resolve().chmod(0o700 if (root / closed).is_dir() else 0o600)
+    with as_another_user():
+        code, _, refused = told(capsys, root, "query", "list")
+        (check,) = doctor._home(root, None, deep=False, named=False)
+    assert code == 1 and "[XSCL_HOME_CLOSED] this user may not look into" in refused
+    assert (check.what, check.state) == ("home", "FAILS") and "may not look into" in check.found
+
+
+def test_a_home_that_has_lost_a_folder_is_none_that_never_was(root: Path) -> None:
+    (root / "results").rename(root / "gone")
+    (check,) = doctor._home(root, None, deep=False, named=False)
+    assert check.state == "FAILS" and check.found.endswith("lacks its folder results")
 
 
 @pytest.mark.parametrize("harm", ["alter table channels rename column kind to kinds", "drop table batches"])
