@@ -7,10 +7,13 @@ import hashlib
 import pytest
 from stored_by_hand import store
 
+from xscl.answers.matches import reader
 from xscl.answers.matches.listing import find_match, list_matches, match_json
 from xscl.answers.matches.reader import MatchReader
 from xscl.base.errors import CatalogError
 from xscl.base.types import Event, MatchEvent
+from xscl.catalog.queries import read_queries
+from xscl.catalog.retractions import add_retractions
 from xscl.intake.intake import Intake
 from xscl.registry.registry import Registry
 from xscl.store.home import Home
@@ -75,6 +78,27 @@ def test_a_list_finds_its_matches_once(filled: Home, monkeypatch: pytest.MonkeyP
     many = list_matches(filled)
     monkeypatch.setattr("xscl.answers.matches.listing._KEPT", 0)
     assert len(many) == 1 and [match.query for match in many] == ["q"] and len(calls) == 3
+
+
+def test_a_match_that_was_taken_back_is_not_listed_after_a_failure_either(
+    filled: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store(filled, ("q", (2, 3), (1, 1), (2, 1)))
+    store(filled)  # the batch that takes the match back
+    (query,) = filled.catalog.ask(read_queries)
+    row = {"batch": 2, "gid": query.gid, "docs": "[2, 3]", "nodes": "1,1", "members": "", "first": 2, "last": 3}
+    row |= {"later": 0, "place": 5, "because": "late"}
+    with filled.catalog.begin() as connection:
+        add_retractions(connection, [row])
+    found = list_matches(filled)
+
+    def fails(*_: object) -> None:
+        raise CatalogError("XSCL_CATALOG_UNREACHABLE", "gone for a moment")
+
+    with monkeypatch.context() as patched, pytest.raises(CatalogError):
+        patched.setattr(reader, "read_retractions", fails)
+        len(found)
+    assert len(found) == 0 and list(found) == []
 
 
 def test_a_match(filled: Home) -> None:

@@ -202,13 +202,14 @@ class MatchReader:
 
     def _retractions(self) -> Mapping[tuple[tuple[int, ...], tuple[int, ...]], list[Retracted]]:
         if self._retracted is None:
-            self._retracted = {}
+            found: dict[tuple[tuple[int, ...], tuple[int, ...]], list[Retracted]] = {}
             if self.committed.retracts:
                 groups = None if self._groups is None else sorted(self._groups)
                 with self._home.catalog.read() as connection:
                     for row in read_retractions(connection, groups):
                         if row.batch <= self.committed.last:
-                            self._retracted.setdefault((row.docids, row.nodes), []).append(row)
+                            found.setdefault((row.docids, row.nodes), []).append(row)
+            self._retracted = found  # whole, or nothing: a read that failed is made again
         return self._retracted
 
     def _retraction(self, item: FoundMatch) -> Retraction | None:
