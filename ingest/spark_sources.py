@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 
 __all__ = ["FeedSource", "XmlSource"]
 
+_MOST = 10**12
+"""Greatest number of bytes, nodes or files that an option may be."""
+_LONGEST_S = 10**9
+"""Greatest number of seconds that an option may be."""
+
 
 class _Source(DataSource):
     """Common part of both sources: paths, mode, and how often there is something new."""
@@ -75,15 +80,15 @@ class _Source(DataSource):
             raise SourceError("XSCL_BAD_OPTION", f"mode is one of {', '.join(MODES)}, not {mode}")
         return mode
 
-    def number(self, name: str, least: float) -> float | None:
+    def number(self, name: str, least: int, most: int = _MOST) -> float | None:
         """Return an option that is a number."""
         text = self.options.get(name)
         try:
             value = None if text is None else float(text)
         except ValueError:
             value = -1
-        if value is not None and not value >= least:
-            raise SourceError("XSCL_BAD_OPTION", f"{name} is a number of at least {least:g}, not {text!r}")
+        if value is not None and not least <= value <= most:
+            raise SourceError("XSCL_BAD_OPTION", f"{name} is a number from {least} to {most:,}, not {text!r}")
         return value
 
     def limits(self) -> Limits:
@@ -234,7 +239,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._paths = source.paths
         _ = source.mode
         self._most = source.number("maxFilesPerTrigger", 1)
-        settle = source.number("settleSeconds", 0)
+        settle = source.number("settleSeconds", 0, _LONGEST_S)
         self._settle_s = 1.0 if settle is None else settle
         if self._urls:
             if self._paths or not source.options.get("spool"):
