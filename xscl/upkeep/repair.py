@@ -107,7 +107,7 @@ def repair_home(home: Home, *, deep: bool = False, dry_run: bool = False) -> lis
 
             rebuild_state(home, lost)
         tidy(home)
-        _vacuum(home.catalog)
+        done += _made_smaller(home.catalog)
     return done
 
 
@@ -266,7 +266,12 @@ def _set_aside(root: Path, damaged: Sequence[Damaged]) -> None:
             full.rename(root / _ASIDE / full.name)
 
 
-def _vacuum(catalog: Catalog) -> None:
-    if catalog.engine.dialect.name == "sqlite":
+def _made_smaller(catalog: Catalog) -> Iterator[Done]:
+    """Give the room of removed rows back, or say why that cannot be done now; nothing else depends on this."""
+    if catalog.engine.dialect.name != "sqlite":
+        return
+    try:
         with catalog.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.exec_driver_sql("vacuum")
+    except sa.exc.DBAPIError as error:
+        yield Done(f"the catalogue's file keeps its size: {error.orig}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,13 +18,16 @@ from xscl.base.docids import PUBLISHED
 from xscl.base.errors import CatalogError, EngineError
 from xscl.base.locks import running
 from xscl.base.types import Event, Match
+from xscl.catalog import catalog
 from xscl.catalog.tables import CHANNELS, GROUPS, HOME, INSTANCES, QUERIES, STATE_FILES, TEMPLATES
 from xscl.engine import Engine
 from xscl.store.home import Home, init_home, open_home
 from xscl.store.inventory import files_of, named_files
+from xscl.store.orphans import tidy
+from xscl.upkeep import repair
 from xscl.upkeep.doctor import examine
 from xscl.upkeep.health import examine_home
-from xscl.upkeep.repair import repair_home
+from xscl.upkeep.repair import Done, repair_home
 from xscl.upkeep.upkeep import EVERY
 
 
@@ -264,6 +268,25 @@ def test_a_repair_wants_the_home_for_itself(folder: Path) -> None:
             repair_home(home)
     assert caught.value.condition == "XSCL_HOME_IN_USE"
     home.catalog.close()
+
+
+def test_a_catalogue_that_cannot_be_made_smaller_is_repaired_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalog, "_BUSY_TIMEOUT_MS", 1)
+    home = init_home(tmp_path / "home")
+    other = sqlite3.connect(home.root / "catalog.db", isolation_level=None)
+
+    def then_locked(of: Home) -> None:
+        tidy(of)
+        other.execute("begin immediate")
+
+    monkeypatch.setattr(repair, "tidy", then_locked)
+    (done,) = repair_home(home)
+    other.close()
+    assert done == Done("the catalogue's file keeps its size: database is locked")
+    monkeypatch.undo()
+    assert repair_home(home) == []
 
 
 def test_a_catalogue_of_another_home(folder: Path, tmp_path: Path) -> None:
