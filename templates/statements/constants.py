@@ -8,13 +8,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from sqlalchemy import BindParameter, ColumnElement, false, literal, null, true
-from sqlalchemy.sql.elements import Null, True_
+from sqlalchemy import BindParameter, ColumnElement, and_, false, literal, null, or_, true
+from sqlalchemy.sql.elements import False_, Null, True_
 
 from xscl.templates.statements.relations import rt_table
 from xscl.templates.template import Template
 
-__all__ = ["UNKNOWN", "Columns", "Constants", "decided", "is_constant", "is_null", "unsettled", "value_of"]
+__all__ = [
+    "UNKNOWN",
+    "Columns",
+    "Constants",
+    "all_of",
+    "any_of",
+    "decided",
+    "is_constant",
+    "is_null",
+    "unsettled",
+    "value_of",
+]
 
 
 class Columns(Protocol):
@@ -50,6 +61,22 @@ def value_of(column: ColumnElement[Any]) -> object:
 def unsettled(conditions: Sequence[ColumnElement[bool]]) -> list[ColumnElement[bool]]:
     """Leave out the conditions that hold anyway."""
     return [condition for condition in conditions if not isinstance(condition, True_)]
+
+
+def all_of(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Write that all conditions hold; conditions that are settled are left out, or settle the whole."""
+    open_ones = unsettled(conditions)
+    if any(isinstance(condition, False_) for condition in open_ones):
+        return false()
+    return and_(*open_ones) if open_ones else true()
+
+
+def any_of(*conditions: ColumnElement[bool]) -> ColumnElement[bool]:
+    """Write that some condition holds; conditions that are settled are left out, or settle the whole."""
+    if any(isinstance(condition, True_) for condition in conditions):
+        return true()
+    open_ones = [condition for condition in conditions if not isinstance(condition, False_)]
+    return or_(*open_ones) if open_ones else false()
 
 
 def decided(holds: bool) -> ColumnElement[bool]:

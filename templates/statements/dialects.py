@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from sqlalchemy import CompoundSelect, Select
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 from sqlalchemy.engine.default import DefaultDialect
@@ -11,6 +9,7 @@ from sqlalchemy.sql.compiler import IdentifierPreparer
 
 from xscl.base.docids import place_words
 from xscl.templates.statements.dialect import Dialect
+from xscl.templates.statements.layout import laid_out
 
 __all__ = ["SparkDialect", "spark_text", "statement_text"]
 
@@ -56,21 +55,4 @@ def statement_text(statement: Statement, dialect: Dialect) -> str:
 def _select_text(statement: object, dialect: Dialect) -> str:
     assert isinstance(statement, Select)
     text = str(statement.compile(dialect=_DIALECTS[dialect](), compile_kwargs={"literal_binds": True}))
-    relations, where, conditions = text.replace(" \n", "\n").partition("\nWHERE ")
-    relations = relations.replace(" LEFT OUTER JOIN ", "\n  LEFT JOIN ").replace(" JOIN ", "\n  JOIN ")
-    relations = relations.replace("LEFT\n  JOIN", "LEFT JOIN")
-    return relations + where + "\n  AND ".join(_conjuncts(conditions))
-
-
-def _conjuncts(text: str) -> Iterator[str]:
-    """Iterate over the parts of a condition between the ANDs that stand in no parentheses."""
-    part: list[str] = []
-    depth = 0
-    for piece in text.split(" AND "):
-        part.append(piece)
-        depth += piece.count("(") - piece.count(")")
-        if depth == 0:
-            yield " AND ".join(part)
-            part = []
-    if part:
-        yield " AND ".join(part)
+    return laid_out(text)

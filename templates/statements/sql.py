@@ -14,11 +14,9 @@ from sqlalchemy import (
     CompoundSelect,
     FromClause,
     Select,
-    and_,
     case,
     false,
     not_,
-    or_,
     select,
     true,
     union_all,
@@ -35,6 +33,8 @@ from xscl.templates.statements.constants import (
     UNKNOWN,
     Columns,
     Constants,
+    all_of,
+    any_of,
     decided,
     is_constant,
     is_null,
@@ -157,7 +157,7 @@ class _Matched:
     def _ask_time(self, block: int, doc: NamedFromClause) -> None:
         """Ask that a block's event came after the query, or was held when the query came."""
         held, before = self.rt.c[f"held{block}"], self.rt.c["docid_from"]
-        self.conditions.append(or_(is_null(held), _place(doc.c.docid) > before, doc.c.ts >= held))
+        self.conditions.append(any_of(is_null(held), _place(doc.c.docid) > before, doc.c.ts >= held))
 
     def _ask_stream(self, block: int, doc: NamedFromClause) -> None:
         """Ask that a block's event came by the stream that the block names, or else by the channel itself."""
@@ -165,27 +165,27 @@ class _Matched:
         if value_of(stream) is None:
             self.conditions.append(doc.c.whole == true())
             return
-        of_stream = and_(member.c.docid == doc.c.docid, member.c.stream == stream)
+        of_stream = all_of(member.c.docid == doc.c.docid, member.c.stream == stream)
         self.query.left_join(member, of_stream)
-        self.conditions.append(or_(member.c.docid.is_not(None), and_(is_null(stream), doc.c.whole == true())))
+        self.conditions.append(any_of(member.c.docid.is_not(None), all_of(is_null(stream), doc.c.whole == true())))
 
     def _ask_guard(self, block: int, doc: NamedFromClause) -> None:
         """Ask that a block's event satisfies the block's guard."""
         held, guard = R_GUARD.alias(f"g{block}{self.mark}"), self.rt.c[f"guard{block}"]
-        satisfied = and_(held.c.docid == doc.c.docid, held.c.guard == guard)
+        satisfied = all_of(held.c.docid == doc.c.docid, held.c.guard == guard)
         self.query.left_join(held, satisfied)
-        self.conditions.append(or_(is_null(guard), held.c.docid.is_not(None)))
+        self.conditions.append(any_of(is_null(guard), held.c.docid.is_not(None)))
 
     def _count_rows(self, block: int, doc: NamedFromClause) -> None:
         """Ask that the event so many behind a block's has not come when the last member has."""
         own, other = R_ORDINAL.alias(f"o{block}{self.mark}"), R_ORDINAL.alias(f"p{block}{self.mark}")
         newest, last = self.rt.c[f"n{block}"], _Greatest(*(_place(each.c.docid) for each in self.docs))
         self.query.left_join(own, own.c.docid == doc.c.docid)
-        behind = and_(
+        behind = all_of(
             other.c.channel == own.c.channel, other.c.ordinal == own.c.ordinal + newest, other.c.docid <= last
         )
         self.query.left_join(other, behind)
-        self.conditions.append(or_(is_null(newest), other.c.docid.is_(None)))
+        self.conditions.append(any_of(is_null(newest), other.c.docid.is_(None)))
 
     def select(self) -> Select[tuple[object, ...]]:
         """Select the query, the case, and the documents and nodes that match."""
@@ -224,11 +224,11 @@ def _exchanged(found: _Matched, other: _Matched, streams: bool) -> ColumnElement
         docs[i], docs[i + 1] = docs[i + 1], docs[i]
         right_first = not_(_is_first(found.docs[i], found.docs[i + 1]))
         ways.append(
-            and_(
+            all_of(
                 is_constant(found.rt.c[f"exchange_{i + 1}_{i + 2}"], True),
-                or_(other_last < last, and_(other_last == last, right_first)) if streams else right_first,
+                any_of(other_last < last, all_of(other_last == last, right_first)) if streams else right_first,
                 *(
-                    and_(mine.c.channel == theirs.c.channel, mine.c.id == theirs.c.id)
+                    all_of(mine.c.channel == theirs.c.channel, mine.c.id == theirs.c.id)
                     for mine, theirs in zip(other.docs, docs, strict=True)
                 ),
             )
@@ -238,7 +238,7 @@ def _exchanged(found: _Matched, other: _Matched, streams: bool) -> ColumnElement
     return (
         select(other.rt.c["qid"])
         .select_from(other.query.joined)
-        .where(and_(same, or_(*ways), *other.conditions))
+        .where(all_of(same, any_of(*ways), *other.conditions))
         .correlate(found.query.joined, *outer, *found.docs)
         .exists()
     )
@@ -283,7 +283,7 @@ class _Conjunction:
             self._source = relation
             self.conditions += on
         else:
-            self._source = self._source.join(relation, and_(true(), *on))
+            self._source = self._source.join(relation, all_of(*on))
 
 
 def _reachable_order(template: Template) -> list[int]:
@@ -309,18 +309,18 @@ def _comparison(rt: Columns, edge: int, kind: str, left: FromClause, right: From
     f, add, op, alone = (rt.c[f"{name}_{edge}"] for name in ("f", "add", "op", "alone"))
     fn = rt.c[f"fn_l_{edge}"]
     of_numbers = fn.like("number%") if value_of(fn) is UNKNOWN else decided(str(value_of(fn)).startswith("number"))
-    numbers = or_(
+    numbers = any_of(
         *(
-            and_(is_constant(alone, side), is_constant(op, name), one.c.num.bool_op(name)(_line(f, add, other.c.num)))
+            all_of(is_constant(alone, side), is_constant(op, name), one.c.num.bool_op(name)(_line(f, add, other.c.num)))
             for side, one, other in (("l", left, right), ("r", right, left))
             for name in MIRRORED
         )
     )
     # Without arithmetic the left side stands alone.
-    strings = or_(
-        *(and_(is_constant(op, name), left.c.strval.bool_op(name)(right.c.strval)) for name in ("<", "<=", ">", ">="))
+    strings = any_of(
+        *(all_of(is_constant(op, name), left.c.strval.bool_op(name)(right.c.strval)) for name in ("<", "<=", ">", ">="))
     )
-    return or_(and_(of_numbers, numbers), and_(not_(of_numbers), strings))
+    return any_of(all_of(of_numbers, numbers), all_of(not_(of_numbers), strings))
 
 
 def _line(f: ColumnElement[Any], add: ColumnElement[Any], number: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -343,7 +343,7 @@ def _document_conditions(template: Template, rt: Columns, docs: Sequence[FromCla
     sees_from, ts_from = (rt.c[name] for name in SUBSCRIBED)
     conditions: list[ColumnElement[bool]] = [_place(doc.c.docid) > sees_from for doc in docs]
     if value_of(ts_from) is not None:
-        conditions += [or_(is_null(ts_from), doc.c.ts >= ts_from) for doc in docs]
+        conditions += [any_of(is_null(ts_from), doc.c.ts >= ts_from) for doc in docs]
     if template.block_count > 1:
         conditions += [doc.c.late == false() for doc in docs]
     for i, j in template.pairs:
@@ -355,18 +355,20 @@ def _document_conditions(template: Template, rt: Columns, docs: Sequence[FromCla
             a.c.item != b.c.item,
             true() if value_of(low) == -UNBOUNDED else difference >= low,
             true() if value_of(high) == UNBOUNDED else difference <= high,
-            or_(is_constant(once, 0), and_(is_constant(once, 1), first), and_(is_constant(once, -1), not_(first))),
+            any_of(
+                is_constant(once, 0), all_of(is_constant(once, 1), first), all_of(is_constant(once, -1), not_(first))
+            ),
         ]
     return conditions
 
 
 def _is_first(a: FromClause, b: FromClause) -> ColumnElement[bool]:
     """Tell whether one row of R_docTS is before another by (ts, channel, id)."""
-    return or_(
+    return any_of(
         a.c.ts < b.c.ts,
-        and_(
+        all_of(
             a.c.ts == b.c.ts,
-            or_(a.c.channel < b.c.channel, and_(a.c.channel == b.c.channel, a.c.id < b.c.id)),
+            any_of(a.c.channel < b.c.channel, all_of(a.c.channel == b.c.channel, a.c.id < b.c.id)),
         ),
     )
 
