@@ -36,6 +36,13 @@ def test_joins_that_differ_in_windows_and_conditions_are_one(engine: Engine) -> 
     assert [row["queries"] for row in engine.plan("lower").rows()] == [1, 1]
 
 
+def test_words_that_are_no_variables_stay(engine: Engine) -> None:
+    engine.register(
+        "a->x[./k->s][./n->lower] FOLLOWED BY {lower(s) = t/lower AND lower > 2, 1 s..2 min} b->y[./m->t]", name="q"
+    )
+    assert facts(engine)[-1][0] == "FOLLOWED BY {lower(k) = m/lower AND n > 2, 1 s..2 min}"
+
+
 def test_joins_in_parentheses_are_told_too(engine: Engine) -> None:
     inner = "(b->y[./k->q] JOIN {{q = r, {}}} c->z[./k->r])"
     for window in ("2 h", "3 h"):

@@ -279,11 +279,15 @@ def _predicate(block: ast.Block, predicate: ast.Predicate) -> tuple[str, str]:
     return said, constants if said.endswith(constants) else ""
 
 
+_VARIABLE = re.compile(r"(?<![\w/@:.-])(?<!\d )[^\W\d]\w*(?! *\()")
+"""A word that may be a variable: no part of a path, no unit behind a number, and no function."""
+
+
 def _with_paths(words: str, names: _Paths) -> str:
     """Return words in which variables are the paths that they stand for."""
     parts = re.split(r"('(?:[^']|'')*')", words)
     return "".join(
-        part if at % 2 else re.sub(r"[^\W\d]\w*", lambda found: names.get(found[0], found[0]), part)
+        part if at % 2 else _VARIABLE.sub(lambda found: names.get(found[0], found[0]), part)
         for at, part in enumerate(parts)
     )
 
