@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
+from time import sleep
+from typing import Any
 
 import httpx2
 import pytest
@@ -16,6 +20,7 @@ from xscl.base.errors import CatalogError, EngineError
 from xscl.catalog.tokens import add_token, revoke_token, set_limits
 from xscl.engine import Engine
 from xscl.service.access import _Rates
+from xscl.service.api import matches
 from xscl.service.server import make_server, serve
 from xscl.store.home import init_home, open_home
 
@@ -160,6 +165,25 @@ def test_rates_and_streams(tmp_path: Path) -> None:
         assert int(late.headers["retry-after"]) >= 1
         with served.client("write") as other:
             assert other.get("/v1/queries").status_code == 403  # tokens have rates of their own
+
+
+def test_streams_that_are_opened_at_once_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_page, all_told = matches.read_page, Barrier(6)
+
+    def slow_page(*given: Any) -> object:
+        sleep(0.2)  # so that all are asked for before the first one begins
+        return read_page(*given)
+
+    monkeypatch.setattr(matches, "read_page", slow_page)
+    with running(tmp_path / "home", replace(SETTINGS, streams=2)) as served, ThreadPoolExecutor(6) as threads:
+
+        def status(_: int) -> int:
+            with served.client("read") as client, client.stream("GET", "/v1/matches/stream") as stream:
+                all_told.wait(60)
+                return stream.status_code
+
+        assert sorted(threads.map(status, range(6))) == [200] * 2 + [429] * 4
+        wait_for(lambda: not +served.service.open_streams)
 
 
 def test_guesses_are_slowed_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

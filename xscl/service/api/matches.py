@@ -12,6 +12,7 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from xscl.answers.matches.counts import count_matches
 from xscl.answers.matches.listing import Listing, find_match, list_matches, match_json
@@ -151,28 +152,61 @@ def read_page(
     return found, listing.cursor if len(found) < limit else str(found[-1]["cursor"])
 
 
+class _LiveStream(StreamingResponse):
+    """A stream of events of a holder, whose place among the open ones is free again behind it.
+
+    A client may go before the first event, and then nothing asks for any; so the response itself frees the place.
+    """
+
+    def __init__(self, events: AsyncIterator[bytes], free: Callable[[], None]) -> None:
+        super().__init__(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        self._free = free
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the stream."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._free()
+
+
 async def open_stream(
     request: Request, service: Service, query: str | None, after: str | None, written: Written = _line
 ) -> StreamingResponse:
-    """Open a stream of matches behind a cursor; by default of those that come from now on."""
+    """Open a stream of matches behind a cursor; by default of those that come from now on.
+
+    Raises:
+        Refused: ``XSCL_TOO_MANY_STREAMS``.
+        XsclError: there is no such query, or no such cursor.
+    """
     holder = holder_of(request).name
+    _take_place(service, holder)
+    try:
+        begin = after if after else await run_in_threadpool(service.here)
+        # A query or cursor that does not exist is refused before anything is sent.
+        await run_in_threadpool(read_page, service, query, begin, 1, written)
+    except BaseException:
+        _free_place(service, holder)
+        raise
+    return _LiveStream(_events(service, query, begin, written), partial(_free_place, service, holder))
+
+
+def _take_place(service: Service, holder: str) -> None:
+    """Count one more open stream of a holder, before anything is waited for: others may be asked for meanwhile."""
     most = service.settings.streams
     if service.open_streams[holder] >= most:
         raise Refused(429, "XSCL_TOO_MANY_STREAMS", f"{most} streams of this token are open", after_s=5)
-    begin = after if after else await run_in_threadpool(service.here)
-    # A query or cursor that does not exist is refused before anything is sent.
-    await run_in_threadpool(read_page, service, query, begin, 1, written)
-    events = _events(service, holder, query, begin, written)
-    headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(events, media_type="text/event-stream", headers=headers)
-
-
-async def _events(
-    service: Service, holder: str, query: str | None, cursor: str, written: Written
-) -> AsyncIterator[bytes]:
-    """Yield the matches behind a cursor as Server-Sent Events, until the service ends."""
     service.open_streams[holder] += 1
     service.metrics.streams.inc()
+
+
+def _free_place(service: Service, holder: str) -> None:
+    service.open_streams[holder] -= 1
+    service.metrics.streams.dec()
+
+
+async def _events(service: Service, query: str | None, cursor: str, written: Written) -> AsyncIterator[bytes]:
+    """Yield the matches behind a cursor as Server-Sent Events, until the service ends."""
     quiet_since = -_QUIET_S
     try:
         yield b"retry: 1000\n\n"
@@ -194,6 +228,3 @@ async def _events(
     except XsclError as error:
         # The client goes on behind the last match when it asks again.
         yield f"event: problem\ndata: {json.dumps(problem_of(error))}\n\n".encode()
-    finally:
-        service.open_streams[holder] -= 1
-        service.metrics.streams.dec()
