@@ -81,9 +81,9 @@ class BatchRange:
     beats: tuple[tuple[int, str, int], ...]
     """Place, channel and time of its heartbeats."""
     feeds: Sequence[Feed]
-    """Queries that publish in the range, if there are queries about absence."""
-    absences: bool
-    """Whether there are queries about absence."""
+    """Queries that publish in the range, if there are queries that are made of parts."""
+    has_parts: bool
+    """Whether there are queries that are made of parts: about absence, with steps, or with windows."""
     files: Mapping[str, Sequence[StateFile]]
     """Files of state by kind."""
     replayed: frozenset[int]
@@ -218,12 +218,12 @@ def _read_batch(
         reaches={} if plan is None else dict(planner.reach.channels),
         state=state_among(home, connection, files),
         clocks=channel_clocks(connection),
-        publishing=Publishing((), frozenset()) if published is None and busy and kinds.absences else published,
+        publishing=Publishing((), frozenset()) if published is None and busy and kinds.has_parts else published,
         waiting=waiting,
         sight_cuts=sight_cuts(connection, min([first, *map(place_of, replayed)]), last),
         beats=beaten,
-        feeds=read_feeds(connection, first, last) if kinds.absences and kinds.publish else (),
-        absences=kinds.absences,
+        feeds=read_feeds(connection, first, last) if kinds.has_parts and kinds.publish else (),
+        has_parts=kinds.has_parts,
         files=files,
         replayed=replayed,
         written=written,

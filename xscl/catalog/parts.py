@@ -29,7 +29,7 @@ __all__ = [
     "add_parts",
     "asking_of",
     "finders_of",
-    "has_absences",
+    "has_parts",
     "parts_behind",
     "parts_of",
     "read_parts",
@@ -74,14 +74,14 @@ def parts_behind(connection: Connection, gid: int) -> list[PartRow]:
 
 
 def read_parts_of(connection: Connection, groups: Collection[int]) -> list[PartRow]:
-    """Return the rows of ``parts`` of some groups about absence, in their order."""
+    """Return the rows of ``parts`` of some groups that are made of parts, in their order."""
     wanted = sa.select(*_PART_COLUMNS).where(among(connection, PARTS.c.gid, groups))
     rows = raw_rows(connection, wanted.order_by(PARTS.c.gid, PARTS.c.number))
     return [*map(PartRow._make, rows)]
 
 
-def has_absences(connection: Connection) -> bool:
-    """Tell whether there are groups about absence."""
+def has_parts(connection: Connection) -> bool:
+    """Tell whether there are groups that are made of parts: about absence, with steps, or with windows."""
     return connection.scalar(*_any_part()) is not None
 
 

@@ -279,7 +279,7 @@ def eval_(
     Example: xscl eval queries.xscl feeds/ --format documents
     """
     from xscl.base.temporary import temporary_folder
-    from xscl.catalog.parts import has_absences
+    from xscl.catalog.parts import has_parts
     from xscl.engine import Engine
     from xscl.ingest.sources import read_paths
     from xscl.intake.intake import Intake
@@ -309,7 +309,7 @@ def eval_(
         report_notes(_notes(opened))
         engine = Engine(opened, settings=settings)
         engine.set_quotas(bindings=bindings, pairs=pairs)
-        if opened.catalog.ask(has_absences):
+        if opened.catalog.ask(has_parts):
             engine.end_input()
         with shown_progress():
             reports = engine.run_once(batch_docs=batch_docs)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from xscl.catalog.parts import has_absences
+from xscl.catalog.parts import has_parts
 from xscl.catalog.queries import has_publishing
 from xscl.catalog.query_state import QueryState
 
@@ -20,8 +20,8 @@ __all__ = ["Kinds", "KindsOfQueries"]
 class Kinds:
     """Kinds of queries that are there, dropped ones included."""
 
-    absences: bool
-    """Whether some are made of parts: queries about absence, steps and windows."""
+    has_parts: bool
+    """Whether some are made of parts: queries about absence, with steps, or with windows."""
     publish: bool
     """Whether some publish."""
 
@@ -32,11 +32,11 @@ class KindsOfQueries:
     def __init__(self) -> None:
         """Begin without anything."""
         self._state: QueryState | None = None
-        self._kinds = Kinds(absences=False, publish=False)
+        self._kinds = Kinds(has_parts=False, publish=False)
 
     def read(self, connection: Connection, state: QueryState) -> Kinds:
         """Return the kinds of queries, whose state is given."""
         if state != self._state:
-            self._kinds = Kinds(has_absences(connection), has_publishing(connection))
+            self._kinds = Kinds(has_parts(connection), has_publishing(connection))
             self._state = state
         return self._kinds

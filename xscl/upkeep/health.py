@@ -27,7 +27,7 @@ from xscl.catalog.counters import REMOVED_EVENTS, total
 from xscl.catalog.event_counts import channel_counts
 from xscl.catalog.groups import stored_rt, stored_template
 from xscl.catalog.intake_order import sweeps
-from xscl.catalog.parts import has_absences
+from xscl.catalog.parts import has_parts
 from xscl.catalog.tables import (
     BATCHES,
     CHANNELS,
@@ -125,7 +125,7 @@ def examine_home(home: Home, *, deep: bool = False) -> Health:
     # Matches with an event that is gone leave when files are merged, and are counted by their batches all the same.
     counting = deep and not removed
     # Results have matches of parts that no query asks for, which batches do not count; the parts may have been swept.
-    exact = counting and not home.catalog.ask(has_absences) and not home.catalog.ask(sweeps)
+    exact = counting and not home.catalog.ask(has_parts) and not home.catalog.ask(sweeps)
     damaged = tuple(
         found
         for file in named

@@ -24,7 +24,7 @@ from xscl.answers.matches.times import Times
 from xscl.base.docids import place_of
 from xscl.base.types import MatchEvent, Retraction
 from xscl.catalog.counters import REMOVED_EVENTS, total
-from xscl.catalog.parts import has_absences
+from xscl.catalog.parts import has_parts
 from xscl.catalog.queries import read_queries
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.retractions import Retracted, has_retractions, read_retractions
@@ -68,8 +68,8 @@ class Committed:
     """Channels whose older events may be gone, and from which time on they are there."""
     forgets: bool
     """Whether events have gone, or may go while matches are listed."""
-    absences: bool
-    """Whether some queries are about absence, whose matches may be later than their members."""
+    has_later: bool
+    """Whether matches may be later than their members, as those of queries that are made of parts."""
     retracts: bool
     """Whether any match was taken back."""
 
@@ -83,14 +83,14 @@ class Committed:
             batches = connection.execute(statement).all()
             channels = connection.execute(sa.select(CHANNELS)).all()
             removed = total(connection, REMOVED_EVENTS) > 0
-            absences, retracts = has_absences(connection), has_retractions(connection)
+            has_later, retracts = has_parts(connection), has_retractions(connection)
         parts = []
         for path, some in groupby(batches, key=lambda row: row.result_path):
             numbers = [row.batch for row in some]
             parts.append(Part(path, numbers[0], numbers[-1]))
         kept = {row.name: row.kept_from for row in channels if row.kept_from is not None}
         forgets = removed or bool(kept) or any(row.retention is not None for row in channels)
-        return cls(last, tuple(parts), kept, forgets, absences, retracts)
+        return cls(last, tuple(parts), kept, forgets, has_later, retracts)
 
 
 class Member(NamedTuple):
@@ -269,7 +269,7 @@ class MatchReader:
         if not (sort or self._times or self.committed.kept) or not len(found.origin):
             return found, np.zeros(0, dtype=np.int64)
         oldest, newest, kept = self._member_times(found)
-        if self.committed.absences:
+        if self.committed.has_later:
             newest = newest + results.later(found)
         chosen = kept & self._times.admit(oldest, newest)
         return (found, newest) if chosen.all() else (found.where(chosen), newest[chosen])

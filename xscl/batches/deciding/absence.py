@@ -125,7 +125,7 @@ class Absences:
         """Read what the batch begins with."""
         batch, span = self.batch, self.batch.span
         self.runs, self._runs = span.answered, Runs(batch.home.root, span.answered)
-        if not span.absences:
+        if not span.has_parts:
             return
         batch.driver.absences.read(batch.home.catalog, span.queries)
         if batch.publisher is not None:
@@ -148,7 +148,7 @@ class Absences:
     def end(self) -> None:
         """Decide what is left, and write the rows that are kept."""
         batch = self.batch
-        if not batch.span.absences:
+        if not batch.span.has_parts:
             return
         if self._has_work():
             self._decide(_Chosen(None, self._done))

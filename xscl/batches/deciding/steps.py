@@ -111,7 +111,7 @@ class Steps:
     def begin(self) -> None:
         """Read what the batch begins with."""
         span = self.batch.span
-        if not span.absences:
+        if not span.has_parts:
             return
         levels = () if span.publishing is None else span.publishing.levels
         self._steps, self._readers = self.batch.driver.steps.asked(self.batch.home.catalog, span, levels)

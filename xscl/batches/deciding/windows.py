@@ -74,7 +74,7 @@ class Windows:
     def begin(self) -> None:
         """Read what the batch begins with."""
         span = self.batch.span
-        if not span.absences:
+        if not span.has_parts:
             return
         memory, levels = self.batch.driver.windows, () if span.publishing is None else span.publishing.levels
         self._asked = memory.asked(self.batch.home.catalog, span, levels)

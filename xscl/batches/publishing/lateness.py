@@ -71,7 +71,7 @@ def judged(
     for name, found in by_channel.items():
         channel = span.clocks.channels.get(name)
         if channel is None or channel.lateness is None:
-            behinds = _behind_feeds(span, name, found, tables) if span.absences else [0] * len(found)
+            behinds = _behind_feeds(span, name, found, tables) if span.has_parts else [0] * len(found)
             yield from _by_watermark(found, behinds, span.state.watermarks.get(name))
             continue
         settled, found = (
