@@ -14,8 +14,10 @@ from oracle.evaluate import Doc
 
 import xscl
 from xscl.base.settings import Settings
+from xscl.catalog.intake_order import read_last_places
 from xscl.engine import Engine
 from xscl.language.syntax.parser import parse_query
+from xscl.registry.channels import set_channel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,6 +56,8 @@ class PlayedHome(Replays):
     chance_of_a_drop: ClassVar[float]
     most_queries: ClassVar[int]
     chance_of_a_replay: ClassVar[float] = 0.0
+    chance_of_a_change: ClassVar[float] = 0.0
+    """Chance that an item is another lateness of a channel."""
     latenesses: ClassVar[Sequence[int | None]] = (0, 2 * S, 6 * S)
 
     def __init__(self, folder: Path, choose: random.Random, spark: SparkSession | None = None) -> None:
@@ -75,6 +79,8 @@ class PlayedHome(Replays):
         self.place = 0
         self.again: dict[Doc, int] = {}
         """Places at which late documents were replayed."""
+        self.former: dict[str, list[tuple[int, int | None]]] = {}
+        """Places up to which a channel had another lateness, with that lateness."""
 
     def some_texts(self) -> Sequence[str]:
         """Choose the texts that queries have."""
@@ -95,6 +101,17 @@ class PlayedHome(Replays):
         self.place += 1
         self.asked[name] = replace(self.asked[name], until=self.place)
 
+    def change(self) -> None:
+        """Give a channel another lateness, or none."""
+        name, catalog = self.choose.choice("AB"), self.engine.home.catalog
+        terms, lateness = self.terms[name], self.choose.choice([None, 0, S, 3 * S, 5 * S, 9 * S])
+        if lateness != terms.lateness:
+            self.former.setdefault(name, []).append((self.place, terms.lateness))
+            self.terms[name] = replace(terms, lateness=lateness)
+            set_channel(catalog, name, lateness="none" if lateness is None else f"{lateness} us")
+            # A heartbeat may have taken a place.
+            self.place = catalog.ask(read_last_places)[1]
+
     def take(self, number: int) -> None:
         """Take an event or a heartbeat."""
         channel, ts = self.channel(), (number // 2 + self.choose.choice([0, 0, 0, 1, -1, -3, -5])) * S
@@ -114,7 +131,7 @@ class PlayedHome(Replays):
 
     def intake(self) -> Intake:
         """Tell the oracle what came."""
-        return Intake(self.events, self.beats, self.terms, again=self.again)
+        return Intake(self.events, self.beats, self.terms, before=self.former, again=self.again)
 
     def channel(self) -> str:
         """Choose the channel of an item."""
@@ -147,6 +164,8 @@ class PlayedHome(Replays):
                     self.drop()
                 elif self.chance_of_a_replay and self.choose.random() < self.chance_of_a_replay:
                     self.replay()
+                elif self.chance_of_a_change and self.choose.random() < self.chance_of_a_change:
+                    self.change()
                 else:
                     self.take(number)
                 if self.choose.random() < often:

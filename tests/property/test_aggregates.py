@@ -163,6 +163,17 @@ def test_windows_over_buckets_are_what_the_oracle_says(tmp_path: Path, monkeypat
     assert any(found) and any(made)
 
 
+class Changed(Home):
+    """The same while channels get other latenesses."""
+
+    chance_of_a_change = 0.12
+
+
+def test_windows_over_channels_that_change_are_what_the_oracle_says(tmp_path: Path) -> None:
+    found = [play(tmp_path / str(seed), 5_000 + seed, Changed) for seed in range(examples(8))]
+    assert any(found)
+
+
 @pytest.mark.parametrize("part", range(2))
 def test_windows_are_what_the_oracle_says(tmp_path: Path, part: int) -> None:
     found = [play(tmp_path / str(seed), 1_000 * part + seed) for seed in range(examples(9))]

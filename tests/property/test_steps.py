@@ -141,6 +141,21 @@ class Corrected(Replayed):
         ]
 
 
+class Changed(Corrected):
+    """The same while channels get other latenesses, which may be shorter than what queries remember."""
+
+    chance_of_a_change = 0.12
+
+    def register(self) -> None:
+        """Register one of the texts whose memory no lateness is shorter than."""
+        longest = min(FOR_EVER if terms.lateness is None else terms.lateness for terms in self.terms.values())
+        texts = self.texts
+        self.texts = [text for text in texts if LEVELS[text.partition(" CONSISTENCY ")[2]] <= longest]
+        if self.texts:
+            super().register()
+        self.texts = texts
+
+
 class Longest(Corrected):
     """The same with matches of LONGEST; runs between the same events may end at different times."""
 
@@ -201,6 +216,11 @@ def test_late_events_correct_steps(tmp_path: Path) -> None:
     homes = [kinds[seed % 3](tmp_path / str(seed), random.Random(seed)) for seed in range(138, 138 + examples(4))]
     assert sum(home.play() for home in homes) > 10
     assert sum(home.taken_back for home in homes) > 5
+
+
+def test_steps_over_channels_that_change_are_corrected_alike(tmp_path: Path) -> None:
+    homes = [Changed(tmp_path / str(seed), random.Random(seed)) for seed in range(60, 60 + examples(16))]
+    assert sum(home.play() for home in homes) > 5
 
 
 def test_steps_over_what_tasks_find_are_corrected_alike(tmp_path: Path, spark: SparkSession) -> None:
