@@ -163,7 +163,7 @@ def _bad_url(shown: str, reason: str) -> SourceError:
 
 
 def forbidden(address: str, *, allow_private: bool = False) -> str | None:
-    """Why an address may not be asked; None if it may.
+    """Return why an address may not be asked; None if it may.
 
     Of IPv6 addresses that stand for an IPv4 address (mapped, NAT64, 6to4) that one is judged.
 

@@ -102,7 +102,7 @@ class _Packed(Protocol):
         """Bytes behind the end of the compressed data."""
 
     def decompress(self, data: bytes, max_length: int = -1, /) -> bytes:
-        """At most ``max_length`` bytes of what ``data`` and what was given before unpack to."""
+        """Return at most ``max_length`` bytes of what ``data``, and what was given before, unpack to."""
 
 
 class _Unpacking(io.RawIOBase):
@@ -171,7 +171,7 @@ def is_tar(head: bytes) -> bool:
 
 
 def peeled(stream: ByteStream, budget: Budget) -> tuple[bytes, io.BufferedIOBase, bool]:
-    """(first bytes, up to where the content shows; the content from its start; whether it is a tar archive).
+    """Return (first bytes, up to where the content shows; the content from its start; whether it is a tar archive).
 
     Raises:
         SourceError: ``XSCL_SOURCE_UNREADABLE`` or ``XSCL_SOURCE_LIMIT``, here or when the content is read.
@@ -190,7 +190,8 @@ def peeled(stream: ByteStream, budget: Budget) -> tuple[bytes, io.BufferedIOBase
 
 
 def members(content: io.BufferedIOBase, budget: Budget) -> Iterator[tuple[str, io.BufferedIOBase]]:
-    """(name, content) of the regular files in a tar archive, in their order; each is read before the next is asked for.
+    """Yield (name, content) of the regular files in a tar archive, in their order; each is read before the next is
+    asked for.
 
     Links, devices, sparse files, hidden files, and names that lead outside (``/etc/x``, ``../x``) or are longer than
     paths can be are passed over.

@@ -259,7 +259,7 @@ def _from_times(values: pa.Array, expected: str) -> Cells:
 
 
 def time_micros(values: pa.TimestampArray) -> tuple[pa.Int64Array, Mask]:
-    """Microseconds since the epoch of times, finer ones cut, and the places that are not in the years 1 to 9999."""
+    """Return times in microseconds since the epoch, finer ones cut, and the places of other years than 1 to 9999."""
     per_second = _PER_SECOND[values.type.unit]
     counts = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     seconds = counts // per_second
@@ -324,7 +324,9 @@ def _texts_as_dates(values: pa.StringArray) -> Cells:
 
 
 def _unread(values: pa.StringArray, pattern: str, type_: pa.DataType) -> Mask:
-    """Places of what is not written as texts of a type are kept; of all if Arrow refuses one that is."""
+    """Return the places of values that are not written as texts of a type are kept; of all if Arrow refuses one that
+    is.
+    """
     written = pc.match_substring_regex(values, pattern)
     # Arrow knows a year 0.
     written = pc.and_(written, pc.invert(pc.starts_with(values, "0000")))

@@ -296,7 +296,7 @@ def _scalar(column: str, value: object) -> Scalar:
 
 
 def _whole(text: str, field: str) -> str:
-    """``text``, which must be storable: JSON can write half a surrogate pair, UTF-8 cannot."""
+    """Return ``text``, and refuse one that cannot be stored: JSON can write half a surrogate pair, UTF-8 cannot."""
     if _SURROGATE.search(text):
         raise _bad(f"{_show(field)[1:-1]} holds half a surrogate pair (\\ud800 to \\udfff)")
     return text

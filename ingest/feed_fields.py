@@ -142,7 +142,7 @@ def _markup(element: etree._Element) -> Markup:
 
 
 def _content_type(element: etree._Element) -> str:
-    """``text``, ``html`` (inline, too), ``base64`` of it, or ``other``; only Atom says, in RSS all text is HTML."""
+    """Return ``text``, ``html`` (inline, too), ``base64``, or ``other``; only Atom says, in RSS all text is HTML."""
     if split_name(element)[0] not in ATOM:
         return "html"
     type_ = element.get("type") or "text"

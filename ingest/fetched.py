@@ -113,7 +113,7 @@ def _page(body: bytes, url: str) -> SourceError:
 
 
 def feed_links(body: bytes, url: str) -> Iterator[str]:
-    """Addresses of the feeds that a page of HTML names (``link rel=alternate``), each once."""
+    """Yield the addresses of the feeds that a page of HTML names (``link rel=alternate``), each once."""
     tree = parse_html(body[:_HEAD].decode("utf-8", "replace"))
     seen: set[str] = set()
     for link in [] if tree is None else tree.iter("link"):

@@ -200,7 +200,7 @@ def _error_row(record: Record, condition: str, message: str) -> Row:
 
 
 def _parted(error: str) -> tuple[str, str]:
-    """(condition, message) of an ``error``."""
+    """Return (condition, message) of an ``error``."""
     found = _ERROR.fullmatch(error)
     return (found[1], found[2]) if found else ("XSCL_BAD_EVENT", error)
 

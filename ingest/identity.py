@@ -345,7 +345,9 @@ def _key(kind: str, text: str | None) -> str:
 
 @lru_cache(maxsize=10_000)
 def _link_key(link: str | None) -> str:
-    """Spellings of one address are one key; places in a page are different."""
+    """Return the key of an address: all spellings of one address have one key, and places in a page have different
+    keys.
+    """
     if not link:
         return ""
     if "#" not in link:

@@ -28,13 +28,13 @@ class ByteStream(Protocol):
     """The part of a binary file that reading needs."""
 
     def read(self, size: int = -1, /) -> bytes:
-        """At most ``size`` bytes."""
+        """Read at most ``size`` bytes."""
 
     def read1(self, size: int = -1, /) -> bytes:
         """Read what is there, at most ``size`` bytes; nothing at the end."""
 
     def readline(self, size: int = -1, /) -> bytes:
-        """One line with its end, or its first ``size`` bytes."""
+        """Read one line with its end, or its first ``size`` bytes."""
 
 
 def bounded_lines(stream: ByteStream, *, limit: int = MAX_LINE_BYTES) -> Iterator[bytes]:

@@ -72,7 +72,7 @@ _SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def clean(text: str) -> str:
-    r"""``text`` without the characters that XML cannot hold.
+    r"""Return ``text`` without the characters that XML cannot hold.
 
     >>> clean("a\x01b")
     'ab'
@@ -88,7 +88,7 @@ def clean(text: str) -> str:
 
 
 def collapse(text: str) -> str:
-    r"""One line of text: every run of white space, no-break spaces included, is one space; none at the ends.
+    r"""Return a text as one line: every run of white space, no-break spaces included, is one space; none at the ends.
 
     >>> collapse(" a \n\u00a0b ")
     'a b'

@@ -136,7 +136,7 @@ def value_path(text: str, namespaces: Mapping[str, str]) -> ValuePath:
 
 
 def _node_test(namespace: str | None, name: str) -> str:
-    """XPath for an element or attribute, with the namespace in it, so that no prefix has to be bound."""
+    """Return the XPath of an element or attribute, with the namespace in it, so that no prefix has to be bound."""
     tests = [] if name == "*" else [f"local-name()='{name}'"]
     if namespace is not None:
         tests.append(f"namespace-uri()={_literal(namespace)}")

@@ -66,7 +66,8 @@ def time_columns(names: Sequence[str], ts: str) -> list[str]:
 
 
 def event_times(rows: pa.Table, options: RowOptions) -> tuple[pa.Int64Array, Mask]:
-    """Microseconds since the epoch, NULL where there is none, and the places of values that are no times.
+    """Return times in microseconds since the epoch, NULL where there is none, and the places of values that are no
+    times.
 
     Raises:
         KeyError: a column is not there.
@@ -119,7 +120,7 @@ def _holds_numbers(values: pa.Array) -> bool:
 
 
 def _counted(values: pa.Array, unit: str) -> tuple[pa.Int64Array, Mask]:
-    """Numbers of seconds or parts of it, rounded to microseconds as ``types.to_micros`` does."""
+    """Read numbers of seconds, or of parts of a second, rounded to microseconds as ``types.to_micros`` does."""
     if pa.types.is_string(values.type) and pc.all(pc.match_substring_regex(values, _DIGITS)).as_py():
         values = values.cast(pa.int64())
     if pa.types.is_integer(values.type) and not pa.types.is_uint64(values.type):

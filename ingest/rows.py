@@ -133,7 +133,7 @@ def row_digest(row: Mapping[str, Scalar]) -> str:
 
 
 def cells_digest(columns: Mapping[str, str | None], cells: Sequence[str | None]) -> str:
-    """``row_digest`` of a row that was given as its columns (with their types) hold it.
+    """Return ``row_digest`` of a row that was given as its columns (with their types) hold it.
 
     >>> cells_digest({"a": "bigint", "b": "string"}, ["1", None]) == row_digest({"a": 1})
     True
@@ -241,7 +241,7 @@ def _fit(name: str, value: Scalar, expected: str | None) -> Scalar:
 
 
 def _timestamp(name: str, value: object) -> str:
-    """ISO 8601 in UTC; what has no zone is UTC already."""
+    """Return a time as ISO 8601 in UTC; one without a zone is UTC already."""
     try:
         if isinstance(value, str):
             value = datetime.fromisoformat(value.strip())

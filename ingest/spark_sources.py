@@ -50,7 +50,7 @@ class _Source(DataSource):
     columns: str
 
     def schema(self) -> str:
-        """Columns as DDL."""
+        """Return the columns as DDL."""
         return self.columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -213,7 +213,7 @@ class _Reader(DataSourceReader):
         _ = source.mode
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Files in groups of about equal size; all addresses in one, so that hosts get their spacing."""
+        """Return the files in groups of about equal size, and all addresses in one, so that hosts get their spacing."""
         paths, urls = self._source.paths, self._source.urls
         if not paths and not urls:
             raise SourceError("XSCL_BAD_OPTION", f"{self._source.name()} needs a path", hint="load('folder')")
@@ -255,7 +255,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return BEGIN
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - pyspark's name
-        """``maxFilesPerTrigger``, or none."""
+        """Return the limit of ``maxFilesPerTrigger``, or none."""
         return ReadAllAvailable() if self._most is None else ReadMaxFiles(int(self._most))
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802 - pyspark's name

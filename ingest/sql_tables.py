@@ -109,7 +109,7 @@ def read_sql_table(
 def keyed_table(
     rows: pa.Table, table: str, *, key: str, channel: str, kept_as: str, reading: Reading
 ) -> Iterator[RowTable]:
-    """Rows in the order of a key as ``read_sql_table`` yields them; nothing if there are none.
+    """Yield rows in the order of a key as ``read_sql_table`` yields them; nothing if there are none.
 
     Raises:
         SourceError: as there.

@@ -86,7 +86,7 @@ class DifferenceBounds:
         """Pairs of blocks whose documents ``ONCE`` may exchange."""
 
     def copy(self) -> DifferenceBounds:
-        """One that can be limited further by itself."""
+        """Return a copy that can be limited further by itself."""
         other = DifferenceBounds(0)
         other.count = self.count
         other.upper = [list(row) for row in self.upper]

@@ -138,7 +138,7 @@ class _Search:
         return dict(enumerate(_ranks(numbered)))
 
     def _ordered(self, vertices: list[int], ranks: _Ranks, *, search: bool = True) -> list[int]:
-        """Vertices in canonical order, given a stable colouring of them.
+        """Return the vertices in canonical order, given a stable colouring of them.
 
         Without ``search`` it is the order that comes of trying the first vertex wherever a colour is shared.
         """
@@ -173,7 +173,7 @@ class _Search:
         return found
 
     def _tried(self, vertices: list[int], ranks: _Ranks, cell: list[int], search: bool) -> list[int]:
-        """Each vertex of the cell set apart from the others in turn, and the least of what comes of it."""
+        """Set each vertex of the cell apart from the others in turn, and return the least order that follows."""
         if not search:
             return self._ordered(vertices, self._apart(vertices, ranks, cell[0])[0], search=False)
         tries = [self._apart(vertices, ranks, vertex) for vertex in cell]

@@ -38,10 +38,10 @@ def batch_of(origin: int) -> int:
 
 
 def batches_of(origins: Int64s) -> Int64s:
-    """``batch_of`` of a column."""
+    """Return ``batch_of`` of each value of a column."""
     return origins >> (_LEVEL_BITS + _PART_BITS)
 
 
 def batch_sql(origin: str) -> str:
-    """``batch_of`` of a column, as a text of Spark SQL."""
+    """Return ``batch_of`` of a column as a text of Spark SQL."""
     return f"shiftright({origin}, {_LEVEL_BITS + _PART_BITS})"

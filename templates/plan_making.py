@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @lru_cache(maxsize=_SHARED)
 def shared(value: T) -> T:
-    """One object for equal ones: a hundred thousand groups consist of the same few thousand parts."""
+    """Return one object for equal values: a hundred thousand groups consist of the same few thousand parts."""
     return value
 
 
@@ -137,7 +137,7 @@ def edge_of_one(instance: Instance) -> list[_Ends]:
 
 
 def edges_between(instance: Instance, blocks: tuple[int, int]) -> list[_Ends]:
-    """((left, right) node of the instance, edge) of two of its blocks, those that find pairs first."""
+    """Return ((left, right) node of the instance, edge) of two of its blocks, those that find pairs first."""
     found = [((j.left, j.right), _edge_key(instance, j)) for j in joins_between(instance, blocks)]
     by_time = anchor(instance, blocks)
     if by_time is not None:
@@ -170,7 +170,7 @@ def link_plan(group: Group, link: Link, found: Sequence[_Ends], numbers: Sequenc
 
 
 def _link_specs(instance: Instance, link: Link, group: Group) -> frozenset[tuple[int, int]]:
-    """(side, digest) of what stage 1 is asked for the nodes of a link."""
+    """Return (side, digest) of each thing that stage 1 is asked for nodes of a link."""
     nodes = {(instance.nodes[place].block, instance.nodes[place].var) for place in link.places}
     return frozenset(
         (link.blocks.index(block), digest) for block, variable, digest in group.specs if (block, variable) in nodes
@@ -210,7 +210,9 @@ def assembly_of(
 
 
 def _steps(links: tuple[Link, ...], start: int) -> tuple[LinkStep, ...]:
-    """Links that only test come first, then those by value, then those by time."""
+    """Order the other links of an instance behind a first one: those that only test, then those by value, then those by
+    time.
+    """
     bound = set(links[start].blocks)
     waiting = [place for place in range(len(links)) if place != start]
     found = []

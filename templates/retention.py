@@ -194,7 +194,7 @@ def _counted(counts: Counter[_Thing], thing: _Thing, sign: int) -> bool:
 
 
 def _partners(case: Case, blocks: int) -> Iterator[tuple[int, int, int]]:
-    """(block, partner's block, how much later the partner may be)."""
+    """Yield (block, partner's block, how much later the partner may be)."""
     for (i, j), place in pair_index(blocks).items():
         yield i, j, min(case[place].hi, UNBOUNDED)
         yield j, i, min(-case[place].lo, UNBOUNDED)
@@ -260,14 +260,16 @@ class Floors:
         return int(np.unique(self.links, return_counts=True)[1].max(initial=0))
 
     def table(self) -> pa.Table:
-        """(var, floor): a witness row is kept if it is not late and its time is at least its variable's floor."""
+        """Return rows (var, floor): a witness row is kept if it is not late and its time is at least its variable's
+        floor.
+        """
         return pa.table({"var": pa.array(self.variables), "floor": pa.array(self.least)})
 
 
 def floors(reach: pa.Table, watermarks: Mapping[str, int | None]) -> Floors:
-    """Floors from rows of ``REACH_SCHEMA`` and each channel's watermark, in microseconds.
+    """Return the floors that rows of ``REACH_SCHEMA`` and the channels' watermarks, in microseconds, give.
 
-    A channel without one (None, or not named) may still bring events of any age.
+    A channel without a watermark (None, or not named) may still bring events of any age.
     """
     channels = reach.column("channel").combine_chunks().dictionary_encode()
     names = channels.dictionary.to_pylist()

@@ -51,7 +51,7 @@ class Shape(NamedTuple):
 
 
 def mixed(columns: Sequence[npt.NDArray[np.signedinteger]], seed: int) -> npt.NDArray[np.uint64]:
-    """64 bits of each row of some columns of whole numbers; equal rows have equal bits, others hardly ever."""
+    """Return 64 bits for each row of some columns of whole numbers; equal rows have equal bits, others hardly ever."""
     found = np.full(len(columns[0]), seed, dtype=np.uint64)
     for column in columns:
         found ^= column.astype(np.int64, copy=False).view(np.uint64)

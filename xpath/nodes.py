@@ -71,7 +71,7 @@ Node = etree._Element | AttributeNode | TextNode | DocumentNode
 
 
 def children(element: etree._Element) -> Iterator[etree._Element]:
-    """Child elements, without comments and processing instructions."""
+    """Yield the child elements, without comments and processing instructions."""
     for child in element:
         if type(child.tag) is str:
             yield child
@@ -90,7 +90,7 @@ def text_nodes(element: etree._Element) -> Iterator[TextNode]:
 
 
 def string_value(node: Node) -> str:
-    """XPath's string value."""
+    """Return XPath's string value."""
     if isinstance(node, TextNode):
         return node.text
     if isinstance(node, AttributeNode):
@@ -186,7 +186,7 @@ def nodes_within(element: etree._Element) -> Iterator[Node]:
 
 
 def _inside(element: etree._Element) -> Iterator[etree._Element | AttributeNode | TextNode]:
-    """Attributes, and child elements and text nodes as they come."""
+    """Yield the attributes of an element, then its child elements and text nodes as they come."""
     for name in element.attrib:
         yield AttributeNode(element, str(name))
     place = 0

@@ -103,8 +103,9 @@ class Constants:
         return np.where(keys.is_null().to_numpy(zero_copy_only=False), NO_VALUE, FIRST_VALUE + 2 * at + equal)
 
     def _exact_ranks(self, texts: pa.StringArray) -> Int64s:
-        """Doubles tell most numbers from the constants; those that are equal to one of these as doubles are looked
-        at.
+        """Return the ranks of texts that are numbers.
+
+        Doubles tell most numbers from the constants; numbers that equal a constant as doubles are looked at exactly.
         """
         doubles, constants = self._doubles, self.keys
         plain = pc.match_substring_regex(texts, _SHORT).fill_null(False)
@@ -157,7 +158,7 @@ def _is_short(number: Fraction) -> bool:
 
 
 def xpath_numbers(texts: pa.StringArray) -> npt.NDArray[np.float64]:
-    """XPath ``number()`` of each text; NaN where it is none."""
+    """Return XPath ``number()`` of each text; NaN where it is none."""
     numbers = _all_plain(texts)
     if numbers is not None:
         return numbers

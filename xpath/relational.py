@@ -147,7 +147,7 @@ class _Selections:
         """Nodes by the keys of definitions; a key is hashed sooner than a definition."""
 
     def of(self, definition: Definition) -> dict[int, Guard]:
-        """Positions that a definition selects, each with what must hold of the row.
+        """Return the positions that a definition selects, each with what must hold of the row.
 
         Every step goes down, and there are two levels below the document node, so there is one way to each position.
         """

@@ -72,7 +72,7 @@ class RowColumns:
         return np.flatnonzero(found)
 
     def missing(self) -> npt.NDArray[np.int32]:
-        """(row, column): how many of the columns up to this one are NULL."""
+        """Return a table by row and column: how many of the columns up to this one are NULL."""
         if self._missing is None:
             null = np.zeros((self.count, self.width + 1), dtype=np.int32)
             for column in range(1, self.width + 1):

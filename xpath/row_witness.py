@@ -130,7 +130,7 @@ class RowMatcher:
             del self._guards[self._by_number.pop(number)]
 
     def witness_rows(self, events: pa.RecordBatch, lone: LoneRows | None = None) -> Iterator[pa.RecordBatch]:
-        """Rows (docid, channel, id, item, ts, late, cells) of the channel to rows of ``WITNESS_SCHEMA``.
+        """Turn rows (docid, channel, id, item, ts, late, cells) of the channel into rows of ``WITNESS_SCHEMA``.
 
         Rows of the variables of ``lone`` are added to that where one is as the other.
         """
@@ -153,13 +153,13 @@ class RowMatcher:
                     yield pa.RecordBatch.from_arrays(made, schema=WITNESS_SCHEMA)
 
     def _found(self, columns: RowColumns, arrays: _Arrays) -> Iterator[tuple[Int64s, Int64s]]:
-        """Rows of the batch and requested rows that go together."""
+        """Yield rows of the batch with the requested rows that go with them."""
         for row, guard in self._parts(columns, arrays):
             at, back = gather(arrays.of_guard[guard], arrays.of_guard[guard + 1] - arrays.of_guard[guard])
             yield row[back], arrays.asked[at]
 
     def _parts(self, columns: RowColumns, arrays: _Arrays) -> Iterator[tuple[Int64s, Int64s]]:
-        """Rows and guards that go together, about so many at a time."""
+        """Yield rows and guards that go together, about so many at a time."""
         rows: list[Int64s] = []
         guards: list[Int64s] = []
         waiting = 0
@@ -179,7 +179,8 @@ class RowMatcher:
 def row_witnesses(
     matchers: Mapping[str, RowMatcher], events: pa.RecordBatch, lone: LoneRows | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Events (docid, channel, id, item, ts, late, cells) to rows of ``WITNESS_SCHEMA``; what is no row gives none.
+    """Turn events (docid, channel, id, item, ts, late, cells) into rows of ``WITNESS_SCHEMA``; events that are no rows
+    give none.
 
     Rows of the variables of ``lone`` are added to that where one is as the other.
     """

@@ -52,7 +52,7 @@ _MOVES: WeakKeyDictionary[Automaton, PathMoves] = WeakKeyDictionary()
 def witness_rows(
     automaton: Automaton, events: pa.RecordBatch, known: FactVariables = NO_FACTS
 ) -> Iterator[pa.RecordBatch]:
-    """Rows (docid, channel, id, item, ts, late, content; membership if wanted) to rows of ``WITNESS_SCHEMA``.
+    """Turn rows (docid, channel, id, item, ts, late, content; membership if wanted) into rows of ``WITNESS_SCHEMA``.
 
     A document that cannot be matched gives one row of variable ``REFUSED`` with the reason as its value.
 

@@ -168,7 +168,9 @@ class Meeting:
             yield _slices(new_left, of_new[some], met[some], place)
 
     def _chunks(self, spans: _Spans) -> Iterator[_Spans]:
-        """Spans with a bounded number of pairs; those of one new document stay together, and so does every pair."""
+        """Cut spans into parts with a bounded number of pairs; those of one new document stay together, and so does
+        every pair.
+        """
         sizes = spans.end - spans.begin
         if sizes.sum() <= _CHUNK:
             yield spans
@@ -220,7 +222,9 @@ class Meeting:
         return [view.run for view in self._all]
 
     def _single(self, spans: _Spans, each: Pass) -> int:
-        """Pairs of one edge that nearly all pairs satisfy: written down, but hardly looked at."""
+        """Resolve pairs of one edge that nearly all pairs satisfy, with hardly a look at each; return how many were
+        found.
+        """
         several = self._of_several(spans)
         found = 0
         if several.any():

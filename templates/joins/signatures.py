@@ -88,7 +88,7 @@ class Cells(NamedTuple):
 def numbered_pairs(
     first: npt.NDArray[np.uint64], second: npt.NDArray[np.uint64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Numbers of equal pairs of hashes; and a place of each number."""
+    """Return a number for each pair of hashes, the same for equal pairs, and a place of each number."""
     _, examples, which = numbered(first.view(np.int64))
     if (second[examples][which] == second).all():
         return which, examples

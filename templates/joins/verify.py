@@ -127,7 +127,7 @@ def _rows_of(runs: Sequence[RunView], docs: Int64s, keys: Int64s) -> _Side:
 
 
 def _cross(left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:
-    """Places of equal numbers of two rising lists: every one with every one."""
+    """Return the places of equal numbers of two rising lists, every one with every one."""
     begin = np.searchsorted(right, left, side="left")
     at_r, at_l = gather(begin, np.searchsorted(right, left, side="right") - begin)
     return at_l, at_r

@@ -174,7 +174,9 @@ def _admitting(windows: Windows, seen: _Facts, at: int) -> npt.NDArray[np.bool_]
 
 
 def whole_span(windows: Windows | None) -> tuple[int, int] | None:
-    """Between which documents all of some windows admit every document of no stream; None: some window does not."""
+    """Return the documents between which all of some windows admit every document of no stream; None: some window does
+    not.
+    """
     if (
         windows is None
         or windows.order.any()

@@ -34,7 +34,7 @@ def join_graph(template: Template, format_: GraphFormat = GraphFormat.text) -> s
 
 
 def _nodes(template: Template, block: int) -> Iterator[tuple[int, int]]:
-    """(meta-variable, depth) of a block's tree, each node behind its parent and before its siblings."""
+    """Yield (meta-variable, depth) of a block's tree, each node behind its parent and before its siblings."""
 
     def below(parent: int, depth: int) -> Iterator[tuple[int, int]]:
         for place in range(template.width):

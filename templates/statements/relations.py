@@ -107,7 +107,8 @@ def held_columns(template: Template) -> tuple[str, ...]:
 
 
 def rt_table(template: Template, metadata: MetaData | None = None) -> Table:
-    """``rt_<template>``: one row per query (and case): R_T of the thesis (6.4), with windows and operators as columns.
+    """Return ``rt_<template>``, R_T of the thesis (6.4): one row per query (and case), with windows and operators as
+    columns.
 
     ``once_i_j`` is 1 if only those count whose member of block i is first by (ts, channel, id), -1 if only those whose
     member of block j is, else 0.  With ``exchange_i_j`` a match does not count whose member of block j is first if the

@@ -65,7 +65,7 @@ def cq_statement(
     rows: bool = False,
     held: bool = False,
 ) -> Select[tuple[object, ...]]:
-    """CQ_T over ``rt_<template>``, ``r_bin``, ``r_doc``, ``r_docts``, ``r_member`` and ``r_guard``.
+    """Make CQ_T over ``rt_<template>``, ``r_bin``, ``r_doc``, ``r_docts``, ``r_member`` and ``r_guard``.
 
     Rows: (qid, case, docid1…, node1…), one per query and combination of bindings of its meta-variables.  R_docTS says
     more than times, because versions of one item never join and ONCE orders equal times by channel and id.  Without
@@ -84,7 +84,8 @@ def cq_statement(
 def query_statement(
     template: Template, rows: Sequence[Mapping[str, object]]
 ) -> Select[tuple[object, ...]] | CompoundSelect[tuple[object, ...]]:
-    """CQ_T for one query, whose rows of ``rt_<template>`` are given: their constants stand in place of the relation.
+    """Make CQ_T for one query, whose rows of ``rt_<template>`` are given: their constants stand in place of the
+    relation.
 
     A case is a SELECT of its own, and conditions that its constants settle are left out.
     """
@@ -374,6 +375,6 @@ def _is_first(a: FromClause, b: FromClause) -> ColumnElement[bool]:
 
 
 def _place(docid: ColumnElement[int]) -> ColumnElement[int]:
-    """``places.place_of`` of a column."""
+    """Return ``docids.place_of`` of a column."""
     published = (docid - PUBLISHED).self_group().bitwise_rshift(SERIAL_BITS)
     return case((docid >= PUBLISHED, published), else_=docid)

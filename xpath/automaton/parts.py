@@ -64,7 +64,7 @@ class Parts:
         self._alone: dict[SpecKey, Part] = {}
 
     def of(self, channel: str) -> list[Part]:
-        """Parts that together have all the specs that read a channel."""
+        """Return parts that together have all the specs that read a channel."""
         alone = [part for part in self._alone.values() if part.spec and part.spec.definition.channel == channel]
         return [*alone, self._rest]
 

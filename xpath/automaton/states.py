@@ -57,7 +57,7 @@ def spec_key(spec: WitnessSpec) -> SpecKey:
 
 
 def spec_digests(spec: WitnessSpec) -> frozenset[int]:
-    """64 bits, never 0, that stand for what a spec asks of a document, wherever only a number fits.
+    """Return 64 bits, never 0, that stand for what a spec asks of a document, wherever only a number fits.
 
     There are two if it wants rows with values and rows without.  Which functions it wants makes no difference, because
     that changes when more is known of a channel, while rows are kept.
@@ -68,7 +68,7 @@ def spec_digests(spec: WitnessSpec) -> frozenset[int]:
 
 
 def own_digest(definition: int, own: tuple[str, ...]) -> int:
-    """64 bits, never 0, for whoever asks for values of a variable by these functions of one's own."""
+    """Return 64 bits, never 0, that stand for a wish for values of a variable by these functions of one's own."""
     return hash64(repr((definition, own))) or 1
 
 

@@ -321,7 +321,7 @@ class Walk:
     # -- rows of deferred leaves ---------------------------------------------------------------------------------
 
     def deferred_rows(self) -> Iterator[DeferredRow]:
-        """Once the document has been walked: the leaves whose rows come from no template."""
+        """Yield the leaves whose rows come from no template, once the document has been walked."""
         count = characters = 0
         for state, number, node, entries in self._deferred():
             assert state.leaf is not None
@@ -346,7 +346,7 @@ class Walk:
         return self.up[state].get(node, []) if state in self.up else []
 
     def _below(self, state: State, node: int) -> list[int]:
-        """``_origins`` the other way round."""
+        """Return the nodes whose ``_origins`` have a node."""
         if state not in self._down:
             below = self._down[state] = {}
             for low, origins in self.up.get(state, {}).items():

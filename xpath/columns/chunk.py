@@ -87,7 +87,7 @@ class ColumnChunk:
         return elements - self.first[self.document[elements]]
 
     def _numbers(self, nodes: Beside, others: Beside) -> Int64s:
-        """Attributes and text nodes are numbered together, behind the elements of their document."""
+        """Give numbers to attributes and text nodes together, behind the elements of their document."""
         documents = self.document[nodes.owner]
         of_document = np.searchsorted(documents, np.arange(len(self.places)))
         before = np.searchsorted(self.document[others.owner], np.arange(len(self.places)))

@@ -201,7 +201,7 @@ def _few(found: list[Alternative]) -> list[Alternative]:
 
 
 def _without_needless(alternative: Alternative) -> Alternative:
-    """Without entries that say only that a column is there, where another one says so."""
+    """Leave out entries that say only that a column is there, where another one says so."""
     there = {
         dimension.column
         for dimension, values in alternative.items()
@@ -301,8 +301,8 @@ def _exact(constant: Constant) -> Key | None:
 
 
 def _functions(expression: Expression, *, own: bool = False) -> str | None:
-    """``lower(normalize-space(.))`` as functions of a reading, with ``own`` those of one's own that return texts among
-    them; None for other expressions.
+    """Return the functions of a reading that an expression such as ``lower(normalize-space(.))`` applies, with ``own``
+    those of one's own that return texts among them; None for other expressions.
     """
     names = []
     while isinstance(expression, Call) and (

@@ -63,7 +63,10 @@ class Access:
     """The interval comes from two conditions, which two different nodes may satisfy."""
 
     def order(self, crowd: int) -> tuple[int, int, int]:
-        """Small for what few nodes satisfy; ``crowd`` counts the sets that are filed under the same constants."""
+        """Return a key that is small for an access that few nodes satisfy.
+
+        ``crowd`` counts the sets that are filed under the same constants.
+        """
         if self.equal is not None or self.words:
             longest = -min(map(len, self.words), default=0)
             return 2 if crowd >= _CROWD else 1 if self.words else 0, crowd, longest

@@ -178,7 +178,7 @@ def holds(condition: Condition, node: Node, memo: Memo | None = None) -> bool:
 
 
 def name_parts(name: str) -> tuple[str, str]:
-    """URI and local name of a name in Clark's form."""
+    """Return the URI and the local name of a name in Clark's form."""
     uri, _, local = name[1:].rpartition("}") if name[0] == "{" else ("", "", name)
     return uri, local
 
@@ -282,7 +282,7 @@ def _compare_value(value: Value, op: str, right: Constant) -> bool:
 
 
 def as_number(value: Value) -> float:
-    """XPath's ``number()`` of a value."""
+    """Return XPath's ``number()`` of a value."""
     if isinstance(value, str):
         number = to_number(value)
         return math.nan if number is None else number
@@ -331,7 +331,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
 
 
 def _firstas_text(nodes: list[Node], context: Node, memo: Memo) -> str:
-    """XPath's ``string()`` of a node set: the string value of its first node in document order."""
+    """Return XPath's ``string()`` of a node set: the string value of its first node in document order."""
     if len(nodes) > 1:
         if not memo.order:
             memo.order = {node: place for place, node in enumerate(document_order(context))}
@@ -345,7 +345,7 @@ def text_of(constant: Constant) -> str:
 
 
 def as_text(value: Value) -> str:
-    """XPath's ``string()`` of a value."""
+    """Return XPath's ``string()`` of a value."""
     if isinstance(value, str):
         return value
     if value is None:

@@ -32,7 +32,7 @@ class Reading(NamedTuple):
     number: bool
 
     def key(self, text: str) -> Key | None:
-        """None: a value that satisfies no comparison of this reading."""
+        """Return the key of a text; None: no comparison of this reading is satisfied by it."""
         if self.functions is None:
             return to_number(text) if self.number else text
         value = apply_functions(self.functions, text)

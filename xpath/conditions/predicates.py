@@ -72,7 +72,7 @@ class _Values(Generic[T]):
         return 0 if access.equal is None else len(self.equal.get(access.equal, ()))
 
     def at(self, key: Key) -> Iterable[T]:
-        """Items whose comparison holds of a value."""
+        """Return items whose comparison holds of a value."""
         found = self.equal.get(key, ())
         return [*found, *self.ranges.at(key)] if self.ranges else found
 
@@ -103,7 +103,7 @@ class _Sought(Generic[T]):
         return sum(len(self.items.get(number, ())) for number in numbers if number is not None)
 
     def at(self, text: str) -> Iterator[T]:
-        """Items of the words that a text has."""
+        """Return items of the words that a text has."""
         return (item for number in self.index.held(text) for item in self.items[number])
 
 
@@ -123,7 +123,7 @@ class _Computed(Generic[T]):
         return self.numbers if access.reading.number else self.texts
 
     def at(self, expression: Expression, node: Node, memo: Memo) -> Iterator[T]:
-        """Items whose comparison holds at a node."""
+        """Yield items whose comparison holds at a node."""
         value = memo.value(expression, node)
         if value is None:
             return
@@ -336,7 +336,7 @@ class PredicateIndex(Generic[T]):
                 yield nodes, [node]
 
     def _names_below(self, node: etree._Element | DocumentNode) -> Iterable[str]:
-        """Names that paths begin with, among them all those of the node's descendants."""
+        """Return the names that paths begin with, among them all those of the node's descendants."""
         if len(self._by_descendant) <= _FEW:
             return self._by_descendant
         if isinstance(node, DocumentNode):

@@ -95,7 +95,7 @@ class WordIndex:
         return found
 
     def holding(self, texts: Sequence[str]) -> tuple[Int64s, Int64s]:
-        """(places of texts, numbers) that go together, each pair once, by text and number."""
+        """Return (places of texts, numbers) that go together, each pair once, by text and number."""
         places: list[Int64s] = [np.empty(0, dtype=np.int64)]
         numbers: list[Int64s] = [np.empty(0, dtype=np.int64)]
         for automaton in self._automata():
@@ -199,7 +199,7 @@ class _Automaton:
         return found
 
     def holding(self, texts: Sequence[str]) -> tuple[Int64s, Int64s]:
-        """(places of texts, numbers) that go together, perhaps several times."""
+        """Return (places of texts, numbers) that go together, perhaps several times."""
         joined = _BETWEEN.join(texts)
         most = _HITS * len(joined)
         hits = list(islice(self._made().iter(joined), most + 1)) if joined else []

@@ -93,7 +93,7 @@ class SpanIndex:
             self._compiled.drop(number)
 
     def satisfied(self, columns: Columns) -> Iterator[tuple[Int64s, Int64s]]:
-        """(rows, sets) that go together, each pair once, some at a time."""
+        """Yield (rows, sets) that go together, each pair once, some at a time."""
         if self._compiled is None:
             self._compiled = self._compile()
         yield from found_sets(self._compiled, columns)

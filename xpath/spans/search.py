@@ -31,7 +31,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 def found_sets(sets: Compiled, columns: Columns) -> Iterator[tuple[Int64s, Int64s]]:
-    """(rows, sets) that go together, each pair once, some at a time."""
+    """Yield (rows, sets) that go together, each pair once, some at a time."""
     yield from _Search(sets, columns).found()
 
 

@@ -21,7 +21,7 @@ __all__ = ["channel_rows"]
 
 
 def channel_rows(catalog: Catalog) -> Iterator[dict[str, object]]:
-    """One row a channel, and one a stream behind its channel, for listings."""
+    """Yield a row for each channel, and behind it one for each of its streams, for listings."""
     with catalog.read() as connection:
         counts = channel_counts(connection)
         streams = sorted(read_streams(connection).values(), key=lambda stream: stream.name)

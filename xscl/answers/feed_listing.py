@@ -70,7 +70,7 @@ ALL_FEEDS = FeedFilter()
 
 
 def feed_rows(catalog: Catalog, wanted: FeedFilter = ALL_FEEDS) -> Iterator[dict[str, object]]:
-    """One row a feed, subscribed or met in files, with ``FEED_COLUMNS``."""
+    """Yield a row for each feed, subscribed or met in files, with ``FEED_COLUMNS``."""
     with catalog.read() as connection:
         found = connection.execute(sa.select(FEEDS).order_by(FEEDS.c.number)).all()
     fits = like(wanted.like or "*")

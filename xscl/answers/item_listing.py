@@ -53,7 +53,7 @@ class ItemFilter:
 
 
 def item_rows(home: Home, wanted: ItemFilter) -> Iterator[dict[str, object]]:
-    """One row an item, its newest version, with ``ITEM_COLUMNS``, the newest items first.
+    """Return a row for each item, its newest version, with ``ITEM_COLUMNS``, the newest items first.
 
     Raises:
         CatalogError: ``XSCL_FEED_NOT_FOUND``: no feed has that address, nor that part.
@@ -110,7 +110,7 @@ def _addresses(connection: Connection) -> dict[str, str]:
 
 
 def _items(connection: Connection) -> sa.Select[tuple[object, ...]]:
-    """All versions of items in sight, without the entries as they were published."""
+    """Return all versions of items in sight, without the entries as they were published."""
     ids = EVENT_IDS.c
     columns = ids.channel, ids.id, ids.base, ids.feed, ids.version, ids.docid, ids.ts
     of_feeds = ids.feed != "", ids.channel.not_like(f"%{RAW}"), ids.membership.not_in(aliases(connection))

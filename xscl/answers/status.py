@@ -47,7 +47,7 @@ _NOTES = 20
 
 
 def batch_columns() -> list[str]:
-    """Columns of ``batch_rows``."""
+    """Return the columns of ``batch_rows``."""
     return [column.name for column in BATCHES.columns if column.name not in ("result_path", "committed")]
 
 
@@ -145,7 +145,9 @@ def _registered_after(connection: Connection, first: int) -> Iterator[tuple[str,
 
 
 def _events_before(first: int, place: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Numbers of the events with places from ``first`` to ``place``: taken in, and published."""
+    """Return the spans of numbers of the events with places from ``first`` to ``place``: of ingested, and of published
+    ones.
+    """
     # Published documents up to a place are numbered below the first one of the next place.
     return (first, place), (published_docid(first, 0), published_docid(place + 1, 0) - 1)
 

@@ -77,7 +77,7 @@ _NAMES = {
 
 
 def spark_schema(schema: pa.Schema) -> str:
-    """``name type, …`` for Spark.
+    """Return a schema as ``name type, …`` for Spark.
 
     >>> spark_schema(pa.schema([("a", pa.list_(pa.struct([("b", pa.int32())])))]))
     '`a` array<struct<`b`: int>>'

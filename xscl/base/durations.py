@@ -47,7 +47,7 @@ _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*\Z", re.ASCII)
 
 
 def scaled(digits: str, unit: str) -> int:
-    """``digits`` of a known unit in microseconds, exactly, finer parts cut.
+    """Return ``digits`` of a known unit in microseconds, exactly, finer parts cut.
 
     Raises:
         ValueError: more than ``MAX_DIGITS`` digits.

@@ -19,5 +19,5 @@ def is_home(folder: Path) -> bool:
 
 
 def default_home() -> Path:
-    """``XSCL_HOME`` or ``./xscl-home``."""
+    """Return the folder that ``XSCL_HOME`` names, or ``./xscl-home``."""
     return Path(os.environ.get("XSCL_HOME", "xscl-home"))

@@ -77,7 +77,7 @@ def locked(path: Path, doing: str, hint: str) -> Iterator[None]:
 
 
 def holder(path: Path) -> str | None:
-    """Who has a file locked, as in "process 17"; None: nobody."""
+    """Return the process that has a file locked, as in "process 17"; None: nobody has."""
     try:
         lock = try_lock(path) if path.exists() else None
     except CatalogError:

@@ -278,7 +278,7 @@ class Patience:
         self._told: str | None = None
 
     def wait_s(self, error: BaseException) -> float | None:
-        """Seconds until the next try; None if that would be in vain."""
+        """Return the seconds until the next try after an error; None if another try would be in vain."""
         if not isinstance(error, XsclError) or error.condition not in self._passes:
             return None
         self._failed += 1
@@ -290,7 +290,7 @@ class Patience:
         return min(self._most_s, 2.0 ** (self._failed - 1))
 
     def went_well(self) -> None:
-        """There is no fault now."""
+        """Note that a try went well, and say so if tries before it failed."""
         if self._failed:
             self._say(f"it goes on after {self._failed} {'try' if self._failed == 1 else 'tries'}")
         self._failed, self._told = 0, None

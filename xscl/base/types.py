@@ -236,7 +236,7 @@ def owner_text(owner: object) -> str:
 
 
 def to_micros(value: int | float | Decimal | str | datetime) -> int:
-    """Event time as integer microseconds since the epoch: ISO 8601 is cut, numbers of seconds are rounded.
+    """Return an event time as whole microseconds since the epoch: ISO 8601 is cut, numbers of seconds are rounded.
 
     Raises:
         ValueError: not a time, a time without a zone, or one outside the years 1 to 9999.
@@ -275,7 +275,7 @@ def now_micros() -> int:
 
 
 def format_time(micros: int) -> str:
-    """ISO 8601 in UTC with as many fractional digits as needed.
+    """Write a time as ISO 8601 in UTC, with as many fractional digits as needed.
 
     >>> format_time(1_000_000), format_time(1_500_000)
     ('1970-01-01T00:00:01Z', '1970-01-01T00:00:01.5Z')

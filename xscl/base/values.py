@@ -70,7 +70,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def to_number(text: str) -> float | None:
-    """XPath 1.0 ``number()`` of a string, with None for NaN.
+    """Return XPath 1.0 ``number()`` of a string, with None for NaN.
 
     >>> to_number(" -1.50 "), to_number("1e3"), to_number("+5"), to_number("")
     (-1.5, None, None, None)
@@ -131,7 +131,7 @@ def time_key(text: str) -> str | None:
 
 
 def normalize_space(text: str) -> str:
-    r"""XPath ``normalize-space()``.
+    r"""Apply XPath's ``normalize-space()``.
 
     >>> normalize_space("  a \n b ")
     'a b'
@@ -250,7 +250,7 @@ def value_hash(text: str) -> int:
 
 
 def value_hashes(texts: Sequence[str | None]) -> npt.NDArray[np.int64]:
-    """``value_hash`` of many; 0 where there is none."""
+    """Return the ``value_hash`` of each of many values; 0 where there is none."""
     import numpy as np  # most commands hash nothing
 
     try:
@@ -261,7 +261,7 @@ def value_hashes(texts: Sequence[str | None]) -> npt.NDArray[np.int64]:
 
 
 def text_hashes(texts: pa.StringArray) -> npt.NDArray[np.int64]:
-    """``value_hash`` of the texts of an array; 0 for NULL."""
+    """Return the ``value_hash`` of each text of an array; 0 for NULL."""
     import numpy as np  # most commands hash nothing
     import pyarrow as pa
 

@@ -288,7 +288,7 @@ def _above(
 def _live(
     connection: Connection, groups: Collection[int], filled: Sequence[QueryInfo], last: int
 ) -> Iterator[_Subscriber]:
-    """Live queries of some groups, and those that were answered from retained events."""
+    """Yield the live queries of some groups, and those that were answered from retained events."""
     numbers = {info.query for info in filled}
     live = QUERIES.c.docid_until == NEVER, QUERIES.c.docid_from <= last
     columns = QUERIES.c.query, QUERIES.c.qid, QUERIES.c.owner, QUERIES.c.gid, QUERIES.c.sees_from

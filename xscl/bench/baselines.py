@@ -124,7 +124,7 @@ class SparkRelations:
         return statistics.median(seconds for seconds, _ in runs), runs[-1][1]
 
     def timed(self, text: str) -> tuple[float, Digests]:
-        """Seconds and digests of one statement of digests."""
+        """Execute a statement of digests; return its seconds and the digests."""
         began = time.perf_counter()
         found = collected(self.session.sql(text))
         return time.perf_counter() - began, found
@@ -169,7 +169,9 @@ class SparkRelations:
         return self.statements(texts, repetitions=repetitions, most=most)
 
     def one_by_one(self, qids: Sequence[str], queries: int) -> Estimate:
-        """One statement for each of these queries, its row of R_T written into it; seconds for ``queries`` of them."""
+        """Execute one statement for each of these queries, with its row of R_T written into it; estimate the seconds of
+        ``queries``.
+        """
         templates = self.relations.template_of()
         spent = []
         found: dict[str, tuple[int, int]] = {}

@@ -52,7 +52,7 @@ def thesis_pair(schema: Schema, number: int) -> tuple[str, str]:
 
 
 def family_documents(schema: Schema, number: int, *, families: int, seed: int, run: str) -> Iterator[str]:
-    """So many documents, each of a family drawn uniformly from ``families``.
+    """Yield so many documents, each of a family drawn uniformly from ``families``.
 
     A family has a value for each leaf, which no other leaf and no other family has.  Half of the documents have their
     family's value in every leaf; the others have it in each leaf with probability 0.5, else a value that nobody has.

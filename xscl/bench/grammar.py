@@ -61,7 +61,7 @@ class Grammar:
 
 
 def random_grammar(seed: int) -> Grammar:
-    """Every name can be reached from the root."""
+    """Make a grammar in which every name can be reached from the root."""
     generator = random.Random(f"grammar {seed}")
     names = [f"e{n:02}" for n in range(_NAMES)]
     generator.shuffle(names)
@@ -85,7 +85,7 @@ def random_grammar(seed: int) -> Grammar:
 
 
 def documents(grammar: Grammar, *, seed: int) -> Iterator[str]:
-    """Documents without end.  An element has one to four children, each drawn from all that may stand below it."""
+    """Yield documents without end. An element has one to four children, each drawn from all that may stand below it."""
     generator = random.Random(f"documents {seed}")
     while True:
         parts: list[str] = []
@@ -116,7 +116,7 @@ def _below(grammar: Grammar, name: str, *, deeper: bool) -> tuple[str, ...]:
 
 
 def patterns(grammar: Grammar, *, seed: int) -> Iterator[Definition]:
-    """Distinct patterns without end: paths of 3 to 8 steps, from the root of the grammar downwards.
+    """Yield distinct patterns without end: paths of 3 to 8 steps, from the root of the grammar downwards.
 
     A step is ``//`` with probability 0.2, and then skips no level or more (one more with 0.5 each); a name is ``*``
     with 0.1.  One pattern in five has a condition on a value: the last element is a word, or a number in a range; an
@@ -140,7 +140,7 @@ def block_spec(definition: Definition) -> WitnessSpec:
 
 
 def _pattern(grammar: Grammar, generator: random.Random, kind: str | None) -> Definition | None:
-    """None: the walk has no place for such a condition."""
+    """Draw a pattern with a condition of some kind; None: the walk has no place for such a condition."""
     axes, names = _walk(grammar, generator, ends_in_text=kind in ("word", "range"))
     held: dict[int, tuple[Condition, ...]] = {}
     if kind is not None:
@@ -213,5 +213,5 @@ def _compared(op: str, value: str, *, number: bool) -> Comparison:
 
 @lru_cache(maxsize=4 * _NAMES)
 def _step(axis: Axis, name: str | None) -> Step:
-    """One object for equal steps: their texts are made once."""
+    """Return one object for equal steps, so that their texts are made once."""
     return Step(axis, NodeTest("element", None if name is None else "", name))

@@ -62,7 +62,9 @@ class Matched:
 
 
 def feed_items(number: int, *, seed: int) -> list[str]:
-    """So many of the items that intake makes of the demonstration's feeds, in random order; over again if need be."""
+    """Return so many of the items that intake makes of the demonstration's feeds, in random order; over again if need
+    be.
+    """
     items = list(_demo_items())
     random.Random(seed).shuffle(items)
     return [items[place % len(items)] for place in range(number)]
@@ -78,7 +80,7 @@ def _demo_items() -> tuple[str, ...]:
 
 
 def event_batches(channel: str, documents: Iterable[str], size: int) -> list[pa.RecordBatch]:
-    """Documents as the events that stage 1 takes, so many in a batch; docids from 1."""
+    """Return the documents as the events that stage 1 takes, so many in a batch; docids from 1."""
     texts = list(documents)
     docids = range(1, len(texts) + 1)
     columns = {
@@ -98,7 +100,9 @@ def event_batches(channel: str, documents: Iterable[str], size: int) -> list[pa.
 
 
 def parse_all(documents: Sequence[bytes]) -> float:
-    """Seconds that lxml takes to parse them, with one parser of its default settings and nothing done to the trees."""
+    """Measure the seconds that lxml takes to parse them, with one parser of its default settings and nothing done to
+    the trees.
+    """
     parser = etree.XMLParser()
     began = time.process_time()
     for document in documents:
@@ -107,7 +111,7 @@ def parse_all(documents: Sequence[bytes]) -> float:
 
 
 def run_stage1(automaton: Automaton, batches: Iterable[pa.RecordBatch]) -> float:
-    """Seconds from events in Arrow to witness rows in Arrow; the rows are dropped."""
+    """Measure the seconds from events in Arrow to witness rows in Arrow; the rows are dropped."""
     began = time.process_time()
     for batch in batches:
         for _ in witness_rows(automaton, batch):
@@ -116,7 +120,7 @@ def run_stage1(automaton: Automaton, batches: Iterable[pa.RecordBatch]) -> float
 
 
 def xpath_per_query(queries: Iterable[str], documents: Sequence[bytes]) -> float:
-    """Seconds to parse the documents and evaluate one compiled XPath for each block of each query."""
+    """Measure the seconds to parse the documents and evaluate one compiled XPath for each block of each query."""
     # Compiled for each query, as nothing is shared; compiling is not counted.
     paths = [etree.XPath(path) for query in queries for path in block_paths(query)]
     parser = etree.XMLParser()

@@ -202,7 +202,7 @@ class Question:
 
 
 def questions(seed: int, feeds: list[str]) -> Iterator[Question]:
-    """Distinct queries without end, 85 % with selections.
+    """Yield distinct queries without end, 85 % with selections.
 
     A story that is passed on names both feeds; other selections are on the left item, every third one of two kinds.
     """

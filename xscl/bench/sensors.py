@@ -40,7 +40,7 @@ class Condition:
 
 
 def readings(seed: int, first: int, count: int) -> tuple[Columns, pa.Table]:
-    """``count`` rows from the one with this number on: as numpy columns, and as a table with event times (us)."""
+    """Return ``count`` rows from the one with a number on: as numpy columns, and as a table with event times (us)."""
     generator = np.random.default_rng([seed, first])
     number = np.arange(first, first + count)
     node = generator.integers(1, NODES + 1, count)
@@ -85,7 +85,7 @@ def calibrations(seed: int, first: int, count: int) -> pa.Table:
 
 
 def conditions(seed: int) -> Iterator[Condition]:
-    """Conditions of five kinds by turns, each met by one row of 5,000, without end."""
+    """Yield conditions of five kinds by turns, each met by one row of 5,000, without end."""
     generator = random.Random(seed)
     while True:
         yield _equal(generator.randrange(_SEQS))

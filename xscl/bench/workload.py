@@ -83,7 +83,7 @@ class Windows:
 
     @classmethod
     def parse(cls, text: str) -> Windows | None:
-        """``7 days``; ``1 h..30 days`` for random ones; None for ``unbounded``.
+        """Read ``7 days``; ``1 h..30 days`` for random ones; None for ``unbounded``.
 
         Raises:
             ValueError: neither, or an empty range.
@@ -100,7 +100,7 @@ class Windows:
         return found
 
     def draw(self, generator: random.Random) -> str:
-        """One of them as XSCL."""
+        """Draw one of the windows, as XSCL writes it."""
         if self.low == self.high:
             return format_duration(self.low)
         length = generator.randint(self.low, self.high)
@@ -117,7 +117,7 @@ def thesis_queries(
     most_joins: int | None = None,
     windows: Windows | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """(name, text) of so many queries, or without end; without ``windows`` they are unbounded.
+    """Yield (name, text) of so many queries, or without end; without ``windows`` they are unbounded.
 
     ``zipf`` is the parameter of Zipf's law for the number of joins, 0 for uniform.
 

@@ -163,13 +163,13 @@ class Catalog:
 
     @contextmanager
     def begin(self) -> Iterator[Connection]:
-        """One transaction that writes; there is one at a time, so that none fails half way."""
+        """Open a transaction that writes; there is one at a time, so that none fails half way."""
         with self._transaction(sa.select(HOME.c.one).with_for_update()) as connection:
             yield connection
 
     @contextmanager
     def exclusive(self) -> Iterator[Connection]:
-        """One transaction that may change tables, and that no other of its kind runs beside."""
+        """Open a transaction that may change tables; no other of its kind runs beside it."""
         # No lock on a row here: it would stand in the way of changes to its table by the one who waits for it.
         key = sa.func.hashtext(sa.func.current_schema())
         with self._transaction(sa.select(sa.func.pg_advisory_xact_lock(_ADVISORY, key))) as connection:

@@ -79,7 +79,7 @@ def stored_rows(
 def rows_by_id(
     connection: Connection, root: Path, wanted: Mapping[str, Iterable[str]]
 ) -> Iterator[tuple[str, RangeRow]]:
-    """(channel, row) of the ids that ranges hold; ``wanted`` are ids by channel."""
+    """Yield (channel, row) of the ids that ranges hold; ``wanted`` are ids by channel."""
     for channel, ids in wanted.items():
         some = sa.select(ROW_RANGES.c.docid).where(ROW_RANGES.c.channel == channel).limit(1)
         if connection.execute(some).first() is None:

@@ -39,7 +39,7 @@ def resolve_stream(streams: Mapping[str, StreamInfo], name: str) -> tuple[str, S
 
 
 def stored_memberships(connection: Connection, after: int = 0) -> dict[int, Membership]:
-    """Memberships by number, those with greater numbers than ``after``; none has ever changed."""
+    """Return the memberships with greater numbers than ``after``, by number; a stored one never changes."""
     rows = connection.execute(*_behind(after))
     column = MEMBERSHIPS.c.streams
     return {row.number: Membership(frozenset(read_stored(column, row.streams)), row.whole) for row in rows}

@@ -74,7 +74,7 @@ def in_sight(connection: Connection) -> sa.ColumnElement[bool]:
 
 
 def held_up(catalog: Catalog) -> list[str]:
-    """Channels whose retention has no effect yet, because live queries may join any of their events."""
+    """Return the channels whose retention has no effect yet, because live queries may join any of their events."""
     held = CHANNELS.c.held_from
     behind = sa.and_(held.is_not(None), CHANNELS.c.kept_from.is_(None))
     with catalog.read() as connection:

@@ -265,7 +265,9 @@ def move_feed(connection: Connection, number: int, url: str, target: str) -> str
 
 
 def due_feeds(connection: Connection, now: int, numbers: Sequence[int] | None = None) -> list[DueFeed]:
-    """Active subscriptions that are due, those that wait longest first; of ``numbers`` also those not yet due."""
+    """Return the active subscriptions that are due, those that wait longest first; of ``numbers`` also those not yet
+    due.
+    """
     wanted = FEEDS.c.number.in_(numbers) if numbers is not None else FEEDS.c.next_fetch <= now
     statement = sa.select(FEEDS).where(FEEDS.c.status == "active", FEEDS.c.url.is_not(None), wanted)
     return [_due(row) for row in connection.execute(statement.order_by(FEEDS.c.next_fetch, FEEDS.c.number))]

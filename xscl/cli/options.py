@@ -330,7 +330,7 @@ def report_losses(reports: Iterable[BatchReport], *, kept: bool = True) -> int:
 
 
 def read_text(file: str) -> str:
-    """Statements of a file, or of stdin."""
+    """Return the statements of a file, or of stdin."""
     from xscl.registry.registry import read_script
 
     if file != "-":
@@ -342,7 +342,9 @@ def read_text(file: str) -> str:
 
 
 def time_given(text: str | None, option: str, *, now: int | None = None) -> int | None:
-    """Microseconds since 1970 of an option: ISO 8601, seconds, or ``NOW-7d`` as of ``now`` (else the clock)."""
+    """Return the time of an option in microseconds since 1970: ISO 8601, seconds, or ``NOW-7d`` as of ``now`` (else the
+    clock).
+    """
     from xscl.answers.matches.window import parse_moment
     from xscl.base.types import now_micros
 

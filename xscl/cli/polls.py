@@ -45,7 +45,7 @@ def tell_fetched(report: PollReport, urls: list[str] | None, rows: Iterable[Mapp
 
 
 def _resting(urls: list[str], rows: Iterable[Mapping[str, object]]) -> list[tuple[str, str]]:
-    """Address and status of those that were named and are not polled; ``rows`` are of ``feed_rows``."""
+    """Return the address and status of feeds that were named and are not polled; ``rows`` are of ``feed_rows``."""
     from xscl.ingest.addresses import normal_url
 
     found = ((str(row["feed"]), str(row["status"])) for row in rows)

@@ -28,7 +28,7 @@ class End:
     """Whether nothing is being done."""
 
     def wait(self, seconds: float) -> None:
-        """Until that time has passed, or the end is wanted."""
+        """Wait until some seconds have passed, or the end is wanted."""
         # An event that a signal's handler sets may be locked by what it interrupts.
         until = time.monotonic() + seconds
         self.idle = True
@@ -39,7 +39,7 @@ class End:
 
 @contextmanager
 def interrupted_by_ctrl_c() -> Iterator[None]:
-    """Ctrl-C's signal interrupts what is being done, also in a process that was started with it ignored."""
+    """Let Ctrl-C interrupt the work in the context, also in a process that was started with the signal ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

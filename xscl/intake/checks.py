@@ -105,7 +105,7 @@ _is_name = lru_cache(maxsize=1_024)(is_name)
 
 
 def check_events(events: Sequence[Event], limits: Limits = DEFAULT_LIMITS) -> list[CheckedEvent | Rejected]:
-    """Everything that can be said of events by themselves; ``limits`` are of a document."""
+    """Check events by themselves, as far as nothing else has to be known; ``limits`` are of a document."""
     contents = stored_documents([event.xml for event in events if event.xml is not None], limits)
     if (plain := _all_plain(events, contents)) is not None:
         return plain

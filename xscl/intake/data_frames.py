@@ -21,7 +21,7 @@ def is_spark_frame(source: object) -> bool:
 
 
 def frame_texts(frame: Any) -> Iterator[tuple[str | None, str]]:
-    """(name, text) of the rows of a DataFrame of pandas or Spark."""
+    """Yield (name, text) of the rows of a DataFrame of pandas or Spark."""
     if "text" not in frame.columns:
         raise EngineError("XSCL_BAD_FRAME", "the DataFrame has no column text", hint="needed: text; if wanted: name")
     wanted = [name for name in ("text", "name") if name in frame.columns]

@@ -165,7 +165,7 @@ def _events_of_checked(
 
 
 def _taken_already(chunk: Chunk, document: FeedDocument, found: Identified, feed: str) -> Iterator[int]:
-    """Entries that memory does not know and that were taken in as they are, by their numbers.
+    """Yield the numbers of entries that memory does not know and that were taken in as they are.
 
     Old polls that are read again say what new ones no longer do, also before a guid or link was found to be no good.
     """

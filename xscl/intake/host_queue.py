@@ -105,7 +105,7 @@ class Hosts:
         put_hosts(connection, rows)
 
     async def _wait(self, host: str) -> None:
-        """Until the host may be asked."""
+        """Wait until the host may be asked."""
         while (state := self._state(host)).next_request > (now := self._clock.now()):
             if state.next_request > self._until:
                 raise NotNowError

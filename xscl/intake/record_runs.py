@@ -16,7 +16,9 @@ _RUN_REMOVALS = 1_000
 
 
 def record_runs(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Events in runs of a bounded size, and removals of one channel; everything else alone, in its place."""
+    """Yield events in runs of a bounded size, removals of one channel likewise, and every other record alone, in its
+    place.
+    """
     run: list[Record] = []
     count = size = 0
     for record in records:

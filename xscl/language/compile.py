@@ -45,7 +45,7 @@ def compile_query(
     like: CompiledQuery | None = None,
     guarded: bool = False,
 ) -> CompiledQuery:
-    """Everything registration needs of a query; a pure function of its text and of the channels' schemas.
+    """Compile a query to all that registration needs; a pure function of its text and of the channels' schemas.
 
     Args:
         query: the tree of the text.

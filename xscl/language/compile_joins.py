@@ -218,7 +218,7 @@ class _Compiler:
         return BlockPlan(channel, joined, minor, output, definitions, parents, edges, hanging, lifted)
 
     def _results(self) -> list[tuple[int, int]]:
-        """(block, node) of what makes a match."""
+        """Return (block, node) of each node that makes a match."""
         results = [(index, block.result) for index, block in enumerate(self.normal.blocks)]
         return [*results, *(self.normal.variables[name] for name in self.normal.selected)]
 

@@ -60,7 +60,7 @@ _GROUP = tuple(each.name for each in fields(Group) if each.name != "instance")
 
 @lru_cache(maxsize=1 << 16)
 def _shared(value: T) -> T:
-    """One object for equal ones: a hundred thousand groups consist of the same few thousand parts."""
+    """Return one object for equal values: a hundred thousand groups consist of the same few thousand parts."""
     return tuple(map(_shared, value)) if isinstance(value, tuple) else value  # type: ignore[return-value]
 
 

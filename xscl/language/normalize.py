@@ -302,7 +302,7 @@ class _Normalizer:
         return last.variable
 
     def _lookup(self, name: str, span: Span, placed: PlacedJoin | None = None) -> tuple[int, int]:
-        """(block, node) of a variable; with ``placed``, of one that is joined so far."""
+        """Return (block, node) of a variable; with ``placed``, of one that is joined so far."""
         block_of = {known: block for known, (block, _) in self.variables.items()}
         bound_block(name, span, self.text, block_of, None if placed is None else placed.blocks)
         return self.variables[name]
@@ -326,7 +326,7 @@ class _Normalizer:
     def _require_ties(
         self, sources: tuple[ast.Block, ...], joins: tuple[NormalJoin, ...], cases: tuple[Case, ...]
     ) -> None:
-        """Every block is tied to the others by predicates or finite bounds, whichever case holds."""
+        """Require that predicates or finite bounds tie every block to the others, whichever case holds."""
         joined = {(self.variables[join.left][0], self.variables[join.right][0]) for join in joins}
         for case in cases:
             finite = {pair for pair, place in pair_index(len(sources)).items() if case[place].finite}

@@ -86,7 +86,7 @@ def _in_block(block: NormalBlock, facts: ChannelFacts) -> Iterator[Impossible]:
 
 
 def _of_row(block: NormalBlock, facts: ChannelFacts) -> Iterator[Impossible]:
-    """Conditions of a row's columns and of the row, which contradict each other."""
+    """Yield conditions of a row's columns, and of the row, that contradict each other."""
     if not 1 < sum(len(node.conditions) for node in block.nodes) <= _MOST_TOGETHER:
         return
     formulas = _Formulas(facts)
@@ -321,7 +321,7 @@ _ALLOWED = {"=": "=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
 def _in_joins(joins: Sequence[NormalJoin]) -> Iterator[Impossible]:
-    """Atoms that contradict each other: they compare the same two values."""
+    """Yield atoms that contradict each other: they compare the same two values."""
     if len(joins) < 2:
         return
     allowed: dict[object, set[str]] = {}

@@ -48,7 +48,7 @@ class JoinSides:
         return most_parts(self.join.op) if may_be_mixed else 1
 
     def comparisons(self) -> list[tuple[str, str, str]]:
-        """(operator, functions of the left side, those of the right) of all that it asks for."""
+        """Return (operator, functions of the left side, those of the right) of each comparison that it asks for."""
         left, right = self._sides
         parts = [] if self.join.linear else mixed_parts(self.join.op, left.kinds, right.kinds)
         if parts:

@@ -231,7 +231,9 @@ class Subscribers:
         heapq.heappush(self._ends, (end, gid, start))
 
     def _registered(self, connection: Connection, last: int) -> Iterator[tuple[int, int, int]]:
-        """(group, least docid seen, place of the drop) of queries registered since; those that see nothing yet wait."""
+        """Yield (group, least docid seen, place of the drop) of queries registered since; those that see nothing yet
+        wait.
+        """
         while True:
             rows = connection.execute(*_page_behind(self._seen)).all()
             for row in rows:
@@ -281,10 +283,10 @@ class Chosen:
         return [self._texts[number] for number in numbers]
 
     def forget(self) -> None:
-        """Nothing is remembered."""
+        """Do nothing: chosen groups are not read from the catalogue."""
 
     def move(self, connection: Connection, first: int, last: int) -> None:
-        """Any of them may have come."""
+        """Return None: any of the groups may have come."""
 
 
 def group_texts(connection: Connection, numbers: Mapping[int, int]) -> list[GroupText]:

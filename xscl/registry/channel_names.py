@@ -113,7 +113,7 @@ class ChannelNames:
         return names
 
     def _contents(self, connection: Connection, channel: str) -> Iterator[str]:
-        """Documents of a channel, from a few files."""
+        """Yield documents of a channel, from a few files."""
         some = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.channel == channel).limit(_SPREAD)
         docids = sorted(set(connection.scalars(some)))
         chosen = {docids[place * (len(docids) - 1) // max(_FILES - 1, 1)] for place in range(_FILES)} if docids else ()

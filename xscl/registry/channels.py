@@ -239,7 +239,7 @@ def _add_stream(catalog: Catalog, name: str, of: str, source: str | None) -> lis
 
 
 def _require_free(connection: Connection, name: str) -> None:
-    """Channels and streams have different names."""
+    """Refuse a name that a channel or a stream has already."""
     streams = read_streams(connection)
     if name in streams or name in read_channels(connection):
         what = f"stream {name!r} of {streams[name].channel}" if name in streams else f"channel {name!r}"

@@ -120,7 +120,7 @@ def _name_note(channel: str, test: NodeTest, known: DocumentNames, prefixes: Map
 
 
 def _as_path(local: str, known: DocumentNames) -> str | None:
-    """``a/b`` for ``a.b``, if both are elements."""
+    """Return ``a/b`` for ``a.b``, if both are elements."""
     parts = local.split(".")
     return "/".join(parts) if len(parts) > 1 and all(("", part) in known.elements for part in parts) else None
 

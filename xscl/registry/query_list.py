@@ -141,7 +141,7 @@ def reads(connection: Connection, channel: str) -> sa.ColumnElement[bool]:
 
 
 def _like(connection: Connection, pattern: str) -> Iterator[sa.ColumnElement[bool]]:
-    """Conditions for a pattern; its beginning as bounds, so that an index serves everywhere."""
+    """Yield the conditions for a pattern; its beginning as bounds, so that an index serves everywhere."""
     if not set(pattern) & set("*?"):
         yield QUERIES.c.qid == pattern
         return

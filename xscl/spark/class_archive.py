@@ -146,7 +146,7 @@ def writing_options(target: Path) -> list[str]:
 
 
 def _quoted(option: str) -> str:
-    """One option in ``spark.driver.extraJavaOptions``, which is split at blanks."""
+    """Quote an option for ``spark.driver.extraJavaOptions``, which is split at blanks."""
     escaped = option.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 

@@ -20,7 +20,7 @@ _HINT = (
 
 
 def java_version() -> tuple[int, str]:
-    """(major version, the line Java prints) of the Java that Spark would start.
+    """Return (major version, the line Java prints) of the Java that Spark would start.
 
     Raises:
         EngineError: there is none, or none that Spark runs on.

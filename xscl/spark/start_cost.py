@@ -27,7 +27,7 @@ _FILE = "start-seconds"
 
 
 def start_seconds() -> float:
-    """Processor seconds that pass before tasks begin: few where this process has a session."""
+    """Return the processor seconds that pass before tasks begin: few where this process has a session."""
     if _has_session():
         return _RUNNING_S
     folder = cache_folder()
@@ -53,7 +53,7 @@ def note_start(process: int) -> None:
 
 
 def cores() -> int:
-    """Processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 2
 
 

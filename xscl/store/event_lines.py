@@ -38,7 +38,7 @@ class EventLines:
         self.versions = 0
 
     def lines(self, paths: list[str]) -> Iterator[tuple[int, Line]]:
-        """(place, line), by place; some rows of a file are in memory."""
+        """Yield (place, line), by place; some rows of a file are in memory."""
         for path in self._home.paths(paths):
             with pq.ParquetFile(path, **CHECKED_PAGES) as file:
                 there = [name for name in _COLUMNS if name in file.schema_arrow.names]
@@ -47,7 +47,7 @@ class EventLines:
                         yield from self.of_event(row)
 
     def of_event(self, row: Mapping[str, object]) -> Iterator[tuple[int, Line]]:
-        """(place, line) of an event, a row of ``EVENT_SCHEMA``: one for each stream that it came by."""
+        """Yield (place, line) of an event, a row of ``EVENT_SCHEMA``: one for each stream that it came by."""
         channel, docid, ts = row["channel"], row["docid"], row["ts"]
         assert isinstance(channel, str) and isinstance(docid, int) and isinstance(ts, int)
         number = row["membership"]

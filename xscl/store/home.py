@@ -38,7 +38,7 @@ class Home:
     catalog: Catalog
 
     def folder(self, name: str) -> Path:
-        """One of the home's folders."""
+        """Return one of the home's folders."""
         return self.root / name
 
     def paths(self, names: Sequence[str]) -> list[str]:

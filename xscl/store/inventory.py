@@ -78,7 +78,7 @@ def named_files(connection: Connection) -> Iterator[NamedFile]:
 
 
 def named_paths(connection: Connection) -> Iterator[str]:
-    """All that a catalogue names, in use or not, as paths in the home; some more than once."""
+    """Yield all paths in the home that a catalogue names, in use or not; some more than once."""
     for column in PATHS:
         yield from connection.scalars(sa.select(column).where(column.is_not(None)).distinct())
 

@@ -150,7 +150,7 @@ def _check(connection: Connection, choice: LateChoice) -> None:
 
 
 def _read_pages(catalog: Catalog, choice: LateChoice) -> Iterator[sa.Row[tuple[object, ...]]]:
-    """Rows of relation ``late``, a page at a time."""
+    """Yield rows of relation ``late``, a page at a time."""
     after = 0
     with catalog.read() as connection:
         _check(connection, choice)
@@ -166,7 +166,7 @@ def _read_pages(catalog: Catalog, choice: LateChoice) -> Iterator[sa.Row[tuple[o
 def _rows(
     connection: Connection, choice: LateChoice, after: int = 0, most: int | None = None
 ) -> Iterator[sa.Row[tuple[object, ...]]]:
-    """Rows of relation ``late`` in the order in which they were noted."""
+    """Yield rows of relation ``late`` in the order in which they were noted."""
     wanted = sa.select(LATE).where(*choice.conditions(), LATE.c.number > after).order_by(LATE.c.number).limit(most)
     if choice.ids:
         wanted = wanted.where(LATE.c.id.in_(choice.ids))

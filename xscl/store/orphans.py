@@ -37,7 +37,7 @@ def tidy(home: Home) -> None:
 
 
 def unnamed_files(home: Home) -> list[Path]:
-    """Files and folders of the home that no row names; none if folder and catalogue do not belong together."""
+    """Return files and folders of the home that no row names; none if folder and catalogue do not belong together."""
     there = {f"{folder}/{path.name}" for folder in FOLDERS for path in home.folder(folder).iterdir()}
     if not there:
         return []

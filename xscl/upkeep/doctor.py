@@ -60,7 +60,7 @@ def examine(
     named: bool = False,
     session: SessionOptions = LOCAL,
 ) -> Iterator[Check]:
-    """All checks, the slow ones last.
+    """Make all checks, the slow ones last.
 
     Args:
         home: folder of the home.

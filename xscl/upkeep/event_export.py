@@ -83,7 +83,7 @@ def export_events(home: Home, stream: BinaryIO) -> Replay:
 
 
 def _controls(connection: Connection) -> Iterator[tuple[int, Line]]:
-    """Registrations, drops, flushes, heartbeats and removals with their places."""
+    """Yield registrations, drops, flushes, heartbeats and removals with their places."""
     for row in connection.execute(sa.select(QUERIES).order_by(QUERIES.c.docid_from)).mappings():
         info = query_info(row)
         if is_sub_query(info.name):

@@ -157,7 +157,7 @@ class EventUpkeep:
             )
 
     def _tier(self, file: EventFile) -> int | None:
-        """None for files that are large enough."""
+        """Return the tier of a file by its rows; None: it is large enough."""
         if file.rows >= LARGE or self._bytes(file) >= LARGE_BYTES:
             return None
         by_rows = tier_of(file.rows, SMALL, FANOUT)
@@ -234,7 +234,7 @@ def _read(paths: Iterable[str], columns: Sequence[str]) -> pa.Table:
 
 
 def runs_of(docids: Numbers) -> Iterator[tuple[int, int]]:
-    """(first, last) of the numbers that follow each other, ``docids`` growing.
+    """Yield (first, last) of the numbers that follow each other, ``docids`` growing.
 
     >>> list(runs_of(np.array([1, 2, 3, 7, 9, 10])))
     [(1, 3), (7, 7), (9, 10)]

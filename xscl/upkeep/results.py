@@ -246,7 +246,7 @@ def _write(folder: Path, left: _Left) -> None:
 
 
 def _tier(rows: int) -> int | None:
-    """None for folders that are large enough."""
+    """Return the tier of a folder by its rows; None: it is large enough."""
     return None if rows >= LARGE else tier_of(rows, SMALL, FANOUT)
 
 
@@ -277,7 +277,7 @@ def _remaining_combinations(home: Home, docs: pa.Table, kept: Mapping[str, int])
 
 
 def _members(docs: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """(row, document) of every member, row by row and in block order."""
+    """Return (row, document) of every member, row by row and in block order."""
     many = docs.column("docs").combine_chunks()
     own = np.arange(docs.num_rows, dtype=np.int64)
     found = [(own[~pc.is_null(docs.column(name)).to_numpy()], docs.column(name).drop_null()) for name in ("d1", "d2")]

@@ -78,7 +78,7 @@ def rebuild_state(home: Home, lost: Collection[str]) -> int:
 def _write_missing_rows(
     home: Home, plan: Plan, events: HeldEvents, batch: int, lacking: LackingRows
 ) -> tuple[list[tuple[Kind, str]], int]:
-    """Files of the rows that are lacking, and how many rows they have."""
+    """Write the rows that are lacking; return their files, and how many rows they have."""
     tag = f"{batch:08d}-{uuid.uuid4().hex[:8]}"
     walk = HeldWalk(home, DEFAULT_SETTINGS, start_session, plan, events, batch, tag)
     written: list[tuple[Kind, str]] = []

@@ -159,7 +159,7 @@ def _block(compiled: CompiledQuery, number: int) -> BlockFacts:
 
 
 def _parents_first(block: NormalBlock) -> Iterator[tuple[int, int]]:
-    """(node, depth), each node before what is below it, without the document node."""
+    """Yield (node, depth), each node before what is below it, without the document node."""
 
     def below(parent: int, depth: int) -> Iterator[tuple[int, int]]:
         for index, node in enumerate(block.nodes):

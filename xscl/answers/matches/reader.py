@@ -360,7 +360,9 @@ def _reason(row: Retracted) -> Retraction:
 
 
 def _cuts(beginnings: Int64s) -> Iterator[tuple[int, int | None]]:
-    """Parts of a few hundred rows, the last open, that end before one of these rows, where another run begins."""
+    """Yield parts of a few hundred rows, the last one open; each ends before one of ``beginnings``, where another run
+    begins.
+    """
     size, first = _FIRST_PART, 0
     while True:
         after = beginnings[np.searchsorted(beginnings, first + size) :]

@@ -55,7 +55,7 @@ class ChannelSource(HomeSource):
         return "xscl-channel"
 
     def schema(self) -> str:
-        """Columns as DDL."""
+        """Return the columns as DDL."""
         self.check()
         with self.home() as home:
             columns = self.view(home).columns
@@ -166,7 +166,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return (BEGIN if after == "start" else Offset.at(int(after))).json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - pyspark's name
-        """``maxRowsPerTrigger``, or none."""
+        """Return the limit of ``maxRowsPerTrigger``, or none."""
         return self._limit
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - pyspark's name

@@ -54,7 +54,7 @@ class MatchSource(HomeSource):
         return "xscl-matches"
 
     def schema(self) -> str:
-        """Columns as DDL; those of ``Engine.matches_df``, the cursor, and why a match no longer holds."""
+        """Return the columns as DDL: those of ``Engine.matches_df``, the cursor, and why a match no longer holds."""
         self.check()
         with self.home() as home:
             if self.query is not None:
@@ -132,7 +132,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"cursor": str(self._source.begin)}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - pyspark's name
-        """``maxRowsPerTrigger``, or none."""
+        """Return the limit of ``maxRowsPerTrigger``, or none."""
         return self._limit
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802 - pyspark's name

@@ -28,13 +28,16 @@ from shaped
 
 
 def with_documents(spark: SparkSession, events: DataFrame, shapes: Mapping[str, RowShape]) -> DataFrame:
-    """Events with the document of each row of these channels as its content; ``shaped`` says which events those are."""
+    """Return events with the document of each row of these channels as its content.
+
+    Column ``shaped`` is true for the rows whose documents were made so.
+    """
     told = {name: {"element": shape.element, "columns": shape.columns} for name, shape in shapes.items()}
     return spark.sql(_WITH_DOCUMENTS, args={"shapes": json.dumps(told)}, events=events)
 
 
 def read_parquet(spark: SparkSession, schema: pa.Schema, paths: Sequence[str]) -> DataFrame:
-    """Parquet files of a known shape; no path at all is the empty relation."""
+    """Read Parquet files of a known shape; no path at all is the empty relation."""
     if not paths:
         # An empty Arrow table is a local relation: the planner leaves out what is joined with it.
         return spark.createDataFrame(schema.empty_table(), spark_schema(schema))

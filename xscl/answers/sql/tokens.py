@@ -133,7 +133,7 @@ def bracketed(written: Sequence[Written], replaced: Mapping[int, str]) -> str:
 
 
 def _spans(statement: str, tokens: Sequence[Token]) -> list[tuple[int, int]]:
-    """Places of the tokens in the statement; strings that touch are one, as ``'it''s'`` is."""
+    """Return the places of the tokens in the statement; strings that touch are one, as ``'it''s'`` is."""
     spans: list[tuple[int, int]] = []
     for token in tokens:
         start, stop = token.start, token.end + 1

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def in_parts(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Values in parts that a statement may name one by one (``IN``)."""
+    """Cut values into parts that a statement may name one by one (``IN``)."""
     return (values[start : start + _PART] for start in range(0, len(values), _PART))
 
 

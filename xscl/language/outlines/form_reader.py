@@ -39,7 +39,7 @@ class FormRead:
 
 
 def read_form(tokens: Sequence[Token]) -> FormRead | None:
-    """None: the text has something that forms do not know."""
+    """Read the form of a text off its tokens; None: the text has something that forms do not know."""
     bound: set[str] = set()
     joins = 0
     before = ""
@@ -181,7 +181,7 @@ class _Reader:
         return -1
 
     def numbered(self) -> tuple[list[str | int], list[str | int], tuple[str, ...]]:
-        """Form, windows and variables; variables are numbered where the sorted patterns bind them."""
+        """Return the form, the windows and the variables, which are numbered where the sorted patterns bind them."""
         number: dict[str, int] = {}
         for words in self.patterns:
             for word in words:

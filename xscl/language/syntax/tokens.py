@@ -101,7 +101,9 @@ def next_statement(text: str, start: int) -> int:
 
 
 def _tokens(text: str, start: int, stop: str, limit: int | None) -> list[Token]:
-    """Tokens up to ``limit``, where the next statement begins; None: at the first beginning behind the first token."""
+    """Return the tokens up to ``limit``, where the next statement begins; None: at the first beginning behind the first
+    token.
+    """
     tokens: list[Token] = []
     at = start
     while True:
