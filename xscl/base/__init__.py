@@ -20,11 +20,11 @@
 * ``name_patterns``: Patterns of names and titles, as options take them
 * ``namespaces``: Prefixes that are known everywhere a path is written
 * ``notebook``: Tables of HTML for notebooks; every text in them is escaped
-* ``pandas_later``: Putting off pandas in commands until Spark needs it
 * ``number_order``: Many whole numbers in order, by their digits or by a table: comparing them takes several times as
   long
 * ``own_functions``: Functions of one's own: what a program gives xscl to compute values with, beside those of the
   language
+* ``pandas_later``: Putting off pandas in commands until Spark needs it
 * ``parquet_bounds``: Bounds on Parquet files of strangers
 * ``pickled``: Records that are pickled by the values of their fields, in a third of the time that data classes with
   slots take

@@ -38,11 +38,11 @@
 * ``retractions``: Matches that were taken back: the one module that writes table ``retractions``
 * ``source_offsets``: Offsets up to which growing inputs were ingested; written in the transaction of their events
 * ``state_files``: Files of the home that batches name and retire
+* ``steps``: Groups of queries with steps, and who reads them
 * ``stored_json``: JSON in columns of the catalogue: types of its values, and reading it
 * ``subscriptions``: Subscriptions in the catalogue: adding, changing, and what a poll leaves behind
 * ``suggestions``: Names that a person may have meant
 * ``tables``: The tables of the catalogue, declared once (SQLAlchemy Core)
 * ``tokens``: Tokens of the service: the one module that writes table ``tokens``
-* ``steps``: Groups of queries with steps, and who reads them
 * ``windows``: Groups of queries with windows of matches, and who reads them
 """

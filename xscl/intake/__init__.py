@@ -41,7 +41,7 @@
 * ``rows``: Tables of rows into the home, a column at a time: one file and one transaction take a chunk
 * ``task_faults``: Failures of Spark while tasks take in inputs, by name and with what to do
 * ``transaction``: The transaction of a chunk
+* ``where``: The place where inputs are read and checked: this process, or tasks of Spark, by counted work
 * ``withdrawals``: Entries that their feeds withdraw: the items that they have become are removed (RFC 6721,
   ``deleted-entry``)
-* ``where``: The place where inputs are read and checked: this process, or tasks of Spark, by counted work
 """

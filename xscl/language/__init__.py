@@ -3,7 +3,6 @@
 * ``absence``: Absence in queries: a query about it is taken apart into queries that are joined as all others
 * ``aggregates``: Aggregates in queries: a query with windows of matches is a part, and what is said of its matches
   together
-* ``syntax``: Texts to syntax trees, and back to canonical text
 * ``block_patterns``: Blocks of a query as trees of steps that are walked in one document
 * ``block_plans``: Blocks of a query, reduced to what joins and results need, and their guards
 * ``cel``: CEL, the Cayuga Event Language: texts to the trees of XSCL
@@ -15,12 +14,12 @@
 * ``conditions``: Brackets to conditions of steps, with names by URI
 * ``declared``: Declarations for a text: prefixes of namespaces, and the functions of one's own that the text calls
 * ``facts``: Facts of channels from which queries are compiled
-* ``outlines``: Texts that differ in constants and names alone: one is compiled, and the others are filled in
 * ``forms``: Compiling many queries: texts that differ only in the names of variables, or in windows, are compiled once
 * ``group_data``: The part of a compiled query that plans need, as data for JSON, and back
 * ``guards``: Conditions of a block on its whole document that compare with constants, lifted out of the pattern as a
   guard
 * ``normalize``: Value-join normal form of syntax trees (thesis 6.2)
+* ``outlines``: Texts that differ in constants and names alone: one is compiled, and the others are filled in
 * ``published_columns``: Columns of the rows that a query publishes: the items of its SELECT, with the types of their
   values
 * ``query_rows``: Rows of the catalogue that follow from a compiled query alone
@@ -28,6 +27,7 @@
 * ``selection``: Output documents: what a match shows of its members (docs/reference/language.md, Output)
 * ``shown``: Queries by which answers are shown, where these are not the matches of blocks and joins
 * ``steps``: Steps of a query, by places instead of names
+* ``syntax``: Texts to syntax trees, and back to canonical text
 * ``terms``: Values that conditions over matches compare: variables, what is counted of them, and constants
 * ``text_notes``: Notes on a text that says something else than it seems to
 * ``unsatisfiable``: Comparisons that can never hold, alone or together, told from a normal form and from what is known

@@ -6,6 +6,7 @@
 * ``channel_names``: Names of elements and attributes that a channel's documents have, from its schema or from some
   documents held
 * ``channels``: Creating, changing and dropping channels and their streams
+* ``counted``: Row windows and published channels, which cannot be counted
 * ``feed_lateness``: Declaring the lateness of single feeds, in channels with ``--lateness auto``
 * ``levels``: Levels of consistency of queries about absence, as the catalogue keeps them
 * ``loading``: Writing registered queries to the catalogue, many at a time
@@ -13,18 +14,17 @@
 * ``notes``: Notes on queries that are taken
 * ``publish_graph``: Checks of ``PUBLISH`` at registration
 * ``publishing``: Queries of one transaction that publish: their channels, the rows that they publish, and refusals
-* ``row_channels``: Channels that queries publish rows to: the first of these queries gives a channel its columns
 * ``query_list``: Listing queries by name, in pages, with filters: made for catalogues of a million queries
 * ``recompile``: Compiling registered queries again, as columns of their channels become known
-* ``seen_channels``: Channels as the queries of one transaction see them, with those that these queries publish to
 * ``registrations``: Registrations of one transaction: texts checked, with notes on them, and names, channels and
   cycles refused
-* ``counted``: Row windows and published channels, which cannot be counted
 * ``registry``: Registration: texts to rows of the catalogue
 * ``retracting``: Checks of channels whose documents may be removed again: who reads them takes matches back, too
+* ``row_channels``: Channels that queries publish rows to: the first of these queries gives a channel its columns
+* ``seen_channels``: Channels as the queries of one transaction see them, with those that these queries publish to
+* ``settled_times``: A change of a channel's lateness, clock or idle time has a place of the intake order: that of a
+  heartbeat
 * ``sub_queries``: Sub-queries: queries in parentheses are registered as queries of their own, which publish to a
   channel of theirs
 * ``unshared``: Queries set apart from others, where rules of sharing are left out: for benchmarks and tests
-* ``settled_times``: A change of a channel's lateness, clock or idle time has a place of the intake order: that of a
-  heartbeat
 """

@@ -2,14 +2,14 @@
 
 * ``absence``: Absence above steps: rows of a left side that a document accompanies, and how long such documents are
   kept
-* ``rows``: Rows of steps: matches of parts, and what NEXT and FOLD have made of them so far, as arrays
+* ``documents``: Documents of answers that tell what FOLDs keep
 * ``files``: The file of the rows that steps keep from batch to batch, with the queries that have each of them
-* ``values``: Values of rows of steps, and conditions over pairs of a row on the left and a row on the right
-* ``sharing``: Queries that share steps and differ in numbers: which of them have a row, and which still do behind a
-  condition
+* ``matches``: Matches of parts as rows of steps, and rows that are decided as matches of queries
 * ``meeting``: Rows of both sides of NEXT or FOLD: the keys by which they meet, what left rows ask for, and what pairs
   make
+* ``rows``: Rows of steps: matches of parts, and what NEXT and FOLD have made of them so far, as arrays
+* ``sharing``: Queries that share steps and differ in numbers: which of them have a row, and which still do behind a
+  condition
 * ``tree``: Steps of a query over the matches of its parts, as far as times are settled
-* ``matches``: Matches of parts as rows of steps, and rows that are decided as matches of queries
-* ``documents``: Documents of answers that tell what FOLDs keep
+* ``values``: Values of rows of steps, and conditions over pairs of a row on the left and a row on the right
 """
