@@ -1,9 +1,9 @@
 """Matched edges of one pair of documents to what a plan finds there: its matches, and its rows of R_out.
 
-Nodes are bound along value joins and chains in a fixed order (``program.ordered``).  Few of these nodes tell matches
-apart; the others need only exist.  So a search for matches keeps one of the bindings that differ in no node which is
-still asked for.  A row of R_out has all nodes; nodes of one value that stand alike are bound once, and the row says
-which they are.
+Nodes are bound along value joins and chains in a fixed order (``plan_making.ordered``).  Few of these nodes tell
+matches apart; the others need only exist.  So a search for matches keeps one of the bindings that differ in no node
+which is still asked for.  A row of R_out has all nodes; nodes of one value that stand alike are bound once, and the
+row says which they are.
 
 The work is bounded, for each plan and pair of documents by itself, so what a plan finds depends on no other.
 """

@@ -3,8 +3,8 @@
 * ``channel_listing``: Rows of a listing of channels and their streams
 * ``channel_paths``: Paths of elements and attributes that occur in the latest documents of a channel, as queries write
   them
-* ``consistency``: Consistency of queries about absence: what each has told and taken back, what it missed, and what it
-  still keeps
+* ``consistency``: Consistency of queries about absence and with steps: what each told, took back and missed, and what
+  it still keeps
 * ``deliveries``: Deliveries of matches: adding them, sending again, and rows of their listing, without anything secret
 * ``document_listing``: Documents of a channel as people see them: the latest ones, or one by its id
 * ``explaining``: Queries, templates and plans explained

@@ -14,7 +14,7 @@
 * ``late_replay``: Late events taken again, as if they had been in time (docs/explanation/time.md)
 * ``level``: Levels of a batch: its events, then documents that queries publish, each joined with all that was there
   before
-* ``link_work``: Rows of links of a batch, put together with those of before (``templates.link_matches``)
+* ``link_work``: Rows of links of a batch, put together with those of before (``templates.many_blocks.matches``)
 * ``match_documents``: The output documents of matches, and what else their members' documents say
 * ``memory``: Memory of this process from batch to batch
 * ``missing_rows``: Rows that a walk of held events has found and the join state lacks

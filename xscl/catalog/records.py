@@ -94,7 +94,7 @@ class QueryInfo:
     released: int | None = None
     """Place at which its suspension ended, by resuming or dropping it; None: it has not."""
     level: str | None = None
-    """Level of consistency of a query about absence; None: it is about none."""
+    """Level of consistency of a query about absence, or with steps; None: it is another one, and has none."""
     late_for: int = 0
     """Events of its channels that came too late for its memory, and in time for others."""
     written: str | None = None

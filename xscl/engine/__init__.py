@@ -2,7 +2,7 @@
 
 * ``answering``: Matches, events and relations of a home
 * ``engine``: The engine on a home, and connecting to one
-* ``ingesting``: Records into a home: events, heartbeats, feeds, and late events once more
+* ``ingesting``: Records into a home: events, heartbeats, removals, feeds, and late events once more
 * ``opened``: A home that is open, with its registry and its Spark session
 * ``registering``: Channels, queries and quotas of a home
 * ``running``: Batches of a home, now or in a thread of their own

@@ -202,7 +202,7 @@ def require_start(start: int | None, ts: int | None) -> None:
 
 
 def resolved(item: CheckedEvent, streams: Mapping[str, StreamInfo]) -> CheckedEvent:
-    """Return an event of its channel, where it named a stream; ``streams`` are all by name (``Catalog.streams``)."""
+    """Return an event of its channel, where it named a stream; ``streams`` are all streams by name."""
     channel, stream = resolve_stream(streams, item.event.channel)
     return item if stream is None else item._replace(event=replace(item.event, channel=channel), stream=stream)
 

@@ -8,7 +8,7 @@
 * ``channels``: Creating, changing and dropping channels and their streams
 * ``counted``: Row windows and published channels, which cannot be counted
 * ``feed_lateness``: Declaring the lateness of single feeds, in channels with ``--lateness auto``
-* ``levels``: Levels of consistency of queries about absence, as the catalogue keeps them
+* ``levels``: Levels of consistency of queries about absence and with steps, as the catalogue keeps them
 * ``loading``: Writing registered queries to the catalogue, many at a time
 * ``memory``: Memory of what transactions have compiled and written
 * ``notes``: Notes on queries that are taken

@@ -1,4 +1,4 @@
-"""Levels of consistency of queries about absence, as the catalogue keeps them."""
+"""Levels of consistency of queries about absence and with steps, as the catalogue keeps them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["level_of", "levelled"]
 
 
 def level_of(compiled: CompiledQuery) -> str | None:
-    """Return the level of a query about absence as it is kept."""
+    """Return the level of a query as it is kept; None: it has none."""
     return None if compiled.level is None else format_level(compiled.level)
 
 

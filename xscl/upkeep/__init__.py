@@ -19,5 +19,5 @@
 * ``row_checks``: Checks of single values of the catalogue: types, bounds, JSON, paths, as this program writes them
 * ``state_checks``: Checks of files of join state, for each kind in its own way
 * ``state_rebuild``: Join state that was lost, made again: the events that are there are walked for all live queries
-* ``upkeep``: Upkeep of a home between batches, so that its size levels off over years
+* ``upkeep``: Upkeep of a home beside batches, so that its size levels off over years
 """

@@ -113,7 +113,7 @@ class Explanation:
     publish: str | None
     starting: str
     level: str | None
-    """Level of consistency of a query about absence; None: it is about none."""
+    """Level of consistency of a query about absence, or with steps; None: it is another one, and has none."""
     late_for: int
     """Events of its channels that came too late for its memory, and in time for others."""
     owner: str

@@ -1,4 +1,5 @@
-"""Memory of this process from batch to batch: solved signatures, the price of work, and who asks for what is no join.
+"""Memory of this process from batch to batch: solved signatures, the price of work, and who asks for windows, steps
+and absence.
 
 Nothing of it decides an answer: the join state is what its files say (``xscl.store.join_state``).
 """

@@ -9,8 +9,8 @@
 * ``skeletons``: Skeletons of texts: all that is left of one without its constants
 * ``step_marks``: Numbers and windows in braces of steps that texts may differ in
 * ``steps``: Texts with steps that differ in numbers and windows alone: the shape of one, with the numbers of others
-* ``texts``: Outlines of registered texts: what the first text of each says, with the numbers of others
-* ``window_marks``: Numbers that texts with windows of matches may differ in
-* ``windows``: Texts with windows of matches that differ in numbers alone: the definition of one, with the numbers of
-  others
+* ``texts``: Outlines of registered texts: what the first text of each says, with the constants of others
+* ``window_marks``: Constants that texts with windows of matches may differ in
+* ``windows``: Texts with windows of matches that differ in constants alone: the definition of one, with the constants
+  of others
 """
