@@ -20,4 +20,4 @@ def is_home(folder: Path) -> bool:
 
 def default_home() -> Path:
     """Return the folder that ``XSCL_HOME`` names, or ``./xscl-home``."""
-    return Path(os.environ.get("XSCL_HOME", "xscl-home"))
+    return Path(os.environ.get("XSCL_HOME") or "xscl-home")
