@@ -41,6 +41,7 @@ _UNPACKED = 5
 """Bytes that a byte of a compressed file stands for, about."""
 _PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd")
 
+_Range = CsvRange | LineRange | GroupRange | MemberRange
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -61,7 +62,13 @@ class FilePart:
     """Processor seconds that taking it in costs, about."""
     kind: str | None = None
     """Kind of the range: ``csv``, ``jsonl``, ``parquet``, ``events`` or ``archive``; None: files are read whole."""
-    within: CsvRange | LineRange | GroupRange | MemberRange | None = None
+    within: _Range | None = None
+    folder: str = ""
+    """Folder at which relative names begin: tasks may work in another."""
+
+    def path_of(self, file: str) -> Path:
+        """Return the path of one of the files, wherever this process works."""
+        return Path(self.folder, file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +99,17 @@ def file_parts(paths: Sequence[str | Path], reading: Reading, place: Place) -> I
     """
     group: list[str] = []
     seconds = size = 0.0
+    folder = "" if all(Path(path).is_absolute() for path in paths) else str(Path.cwd())
     for path in paths:
         for file in files_of(Path(path), reading):
             ranges: list[FilePart] = []
             cost = bytes_ = 0.0
             if isinstance(file, Path):
                 kind, bytes_, cost = _facts(file, reading)
-                ranges = list(_ranges(file, kind, int(bytes_), cost, reading, place))
+                found = _ranges(file, kind, int(bytes_), reading, place)
+                ranges = [FilePart((str(file),), cost / len(found), kind, each, folder) for each in found]
             if group and (ranges or not isinstance(file, Path) or size + bytes_ > _GROUP_BYTES):
-                yield FilePart(tuple(group), seconds)
+                yield FilePart(tuple(group), seconds, folder=folder)
                 group, seconds, size = [], 0.0, 0.0
             if not isinstance(file, Path):
                 yield file
@@ -110,7 +119,7 @@ def file_parts(paths: Sequence[str | Path], reading: Reading, place: Place) -> I
                 group.append(str(file))
                 seconds, size = seconds + cost, size + bytes_
     if group:
-        yield FilePart(tuple(group), seconds)
+        yield FilePart(tuple(group), seconds, folder=folder)
 
 
 def estimated_seconds(paths: Sequence[str | Path], reading: Reading, enough: float) -> float:
@@ -129,14 +138,13 @@ def read_part(part: FilePart, reading: Reading) -> Iterator[Record]:
     """Yield the records of a part."""
     if part.kind is None:
         for file in part.files:
-            yield from read_file(Path(file), reading)
+            yield from read_file(part.path_of(file), reading, name=shown_name(Path(file)))
         return
-    path, within = Path(part.files[0]), part.within
+    name, within = part.files[0], part.within
     if isinstance(within, MemberRange):
-        yield from read_file(path, reading, within)
+        yield from read_file(part.path_of(name), reading, within, name=name)
         return
-    name = shown_name(path)
-    with path.open("rb") as stream:
+    with part.path_of(name).open("rb") as stream:
         if not isinstance(within, GroupRange) and within is not None:
             stream.seek(within.begin)
         if isinstance(within, LineRange) and part.kind == "events":
@@ -173,32 +181,28 @@ def _facts(file: Path, reading: Reading) -> tuple[str | None, int, float]:
     return kind, size, size * _SECONDS[kind]
 
 
-def _ranges(
-    file: Path, kind: str | None, size: int, seconds: float, reading: Reading, place: Place
-) -> Iterator[FilePart]:
-    """Yield the ranges of a large file; nothing where it is read whole."""
+def _ranges(file: Path, kind: str | None, size: int, reading: Reading, place: Place) -> Sequence[_Range]:
+    """Return the ranges of a large file; nothing where it is read whole."""
     name = shown_name(file)
     if kind is None or size <= (_ARCHIVE_BYTES if kind == "archive" else csv_files.CSV_BLOCK) or name != str(file):
-        return
+        return ()
     if kind not in ("events", "archive") and (reading.channel or file_channel(name)) is None:
-        return
+        return ()
     if reading.split is not None and kind != "archive":
-        return  # it is refused, once
+        return ()  # it is refused, once
     try:
-        found: list[CsvRange] | list[LineRange] | list[GroupRange] | list[MemberRange]
+        found: Sequence[_Range]
         if kind == "parquet":
             found = _groups(file)
         elif kind == "archive":
-            (found,) = place.map(member_ranges, [name])
+            (found,) = place.map(member_ranges, [str(file.absolute())])
         else:
             block = csv_files.CSV_BLOCK
-            scans = place.map(_scanned, [(name, begin) for begin in range(0, size, block)])
+            scans = place.map(_scanned, [(str(file.absolute()), begin) for begin in range(0, size, block)])
             found = _csv_ranges(file, scans, reading) if kind == "csv" else _line_ranges(scans)
     except (OSError, SourceError, pa.ArrowException):
-        return  # whoever reads the file says why
-    if len(found) > 1:
-        for within in found:
-            yield FilePart((name,), seconds / len(found), kind, within)
+        return ()  # whoever reads the file says why
+    return found if len(found) > 1 else ()
 
 
 def _groups(file: Path) -> list[GroupRange]:

@@ -110,9 +110,14 @@ def files_of(path: Path, reading: Reading) -> Iterator[Path | Rejected | Noted]:
     yield from files
 
 
-def read_file(file: Path, reading: Reading, within: MemberRange | None = None) -> Iterator[Record]:
-    """Yield the records of one file, as of ``read_paths``; of an archive those of some members, or of all."""
-    name = shown_name(file)
+def read_file(
+    file: Path, reading: Reading, within: MemberRange | None = None, *, name: str | None = None
+) -> Iterator[Record]:
+    """Yield the records of one file, as of ``read_paths``; of an archive those of some members, or of all.
+
+    ``name`` is what the source is called; by default the file's path.
+    """
+    name = shown_name(file) if name is None else name
     try:
         stream = file.open("rb")
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name

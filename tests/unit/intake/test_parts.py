@@ -362,3 +362,35 @@ def test_a_large_archive_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         flaw in ("short", "many")
     )
     both(tmp_path, [tmp_path / "all.bin"], reading)
+
+
+class Elsewhere:
+    """A place whose tasks work in another folder."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.patch = folder, monkeypatch
+
+    def map(self, work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        with self.patch.context() as patch:
+            patch.chdir(self.folder)
+            return HERE.map(work, items)
+
+
+def test_relative_paths_are_those_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts_module, "_ARCHIVE_BYTES", 100)
+    monkeypatch.setattr(archive_parts, "RANGE_BYTES", 100)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "in" / "a.xml").write_text("<a/>")
+    (tmp_path / "in" / "b.csv").write_text("n\n" + "".join(f"{n}\n" for n in range(500)))
+    with tarfile.open(tmp_path / "in" / "c.tar", "w") as archive:
+        archive.add(tmp_path / "in" / "b.csv", "b.csv")
+        archive.add(tmp_path / "in" / "a.xml", "a.xml")
+    monkeypatch.chdir(tmp_path)
+    place = Elsewhere(tmp_path / "elsewhere", monkeypatch)
+    reading = Reading()
+    parts = [part for part in file_parts(["in"], reading, place) if isinstance(part, FilePart)]
+    assert {part.kind for part in parts} == {None, "csv", "archive"}
+    found = place.map(lambda part: [getattr(each, "source", None) for each in read_part(part, reading)], parts)
+    names = {source.partition("!")[0].partition(":")[0] for sources in found for source in sources}
+    assert names == {"in/a.xml", "in/b.csv", "in/c.tar"}
