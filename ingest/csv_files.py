@@ -18,6 +18,7 @@ import pyarrow.csv as pacsv
 
 from xscl.base.errors import SourceError
 from xscl.base.shown import counted
+from xscl.base.ways import way
 from xscl.ingest.lines import ByteStream
 from xscl.ingest.reading import Reading
 from xscl.ingest.records import Noted, Rejected, RowTable
@@ -84,7 +85,7 @@ def read_csv(
             block = block.removeprefix(BOM)
             columns, used, lines = _header(block, reading, delimiter, source)
             if len(columns) == 1 and (other := _other_delimiter(block[:used], delimiter)) is not None:
-                meant = f"did you mean --delimiter {other!r} (delimiter={other!r})?"
+                meant = f"did you mean {way(f'--delimiter {other!r}', f'delimiter={other!r}')}?"
                 yield Noted(source, f"it is read as one column, {columns[0]}; {meant}")
             line, block = line + lines, block[used:]
         if block.strip():

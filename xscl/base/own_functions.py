@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 from xscl.base.errors import EngineError, FunctionFailedError, XsclError
 from xscl.base.pandas_later import let_pandas_in
+from xscl.base.ways import way
 from xscl.base.xml_characters import NO_CHARACTER
 
 __all__ = [
@@ -306,8 +307,8 @@ def unknown_function(full: str, who: str) -> EngineError:
     return EngineError(
         "XSCL_UNKNOWN_FUNCTION",
         f"{who} needs version {version} of the function {name}(), which this process was not given{here}",
-        hint=f"give it by xscl --functions MODULE, or connect(functions=[{name}]); a query that is registered again "
-        "takes the version that is there",
+        hint=f"give it by {way('xscl --functions MODULE', f'connect(functions=[{name}])')}; a query that is registered "
+        "again takes the version that is there",
     )
 
 

@@ -213,7 +213,8 @@ def require_name(name: str) -> None:
         raise CatalogError(
             "XSCL_BAD_NAME",
             f"{name!r} is no name",
-            hint=f"letters, digits, '_', and inside it '-' and '.'; at most {MAX_NAME} characters",
+            hint=f"it begins with a letter or '_', and has letters, digits, '_', and inside '-' and '.'; at most "
+            f"{MAX_NAME} characters",
         )
 
 

@@ -24,7 +24,7 @@ def way(command: str, call: str) -> str:
     ...     way("xscl query list", "engine.queries()"), way("--id", "id=")
     ("'xscl query list'", '--id')
     """
-    shown = f"'{command}'" if " " in command else command
+    shown = f"'{command}'" if command.startswith("xscl ") else command
     return shown if _Readers.are_people else f"{shown} or {call}"
 
 

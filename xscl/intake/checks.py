@@ -92,8 +92,8 @@ def check_channel_name(name: object) -> None:
     if not isinstance(name, str) or not _is_name(name):
         raise DocumentError(
             "XSCL_BAD_CHANNEL_NAME",
-            f"{name!r} is no name for a channel; letters, digits, '_', '-' and '.' make one, "
-            f"of at most {MAX_NAME} characters",
+            f"{name!r} is no name for a channel; one begins with a letter or '_', and has letters, digits, '_', "
+            f"and inside '-' and '.', at most {MAX_NAME} characters",
         )
     if name == ANSWERS:
         raise DocumentError("XSCL_BAD_CHANNEL_NAME", f"{name} is for the answers of windows, which queries make")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from xscl.base.errors import QueryError, Span
 from xscl.base.own_functions import shown_name
+from xscl.base.ways import way
 from xscl.language.syntax import ast
 from xscl.language.syntax.atom_parser import ATOM_FUNCTIONS
 from xscl.language.syntax.tokens import Token
@@ -76,6 +77,5 @@ def own_function(name: str, declared: Mapping[str, str], text: str, span: Span, 
         span=span,
         hint="known: "
         + ", ".join([*supported, *own])
-        + "; functions of your own are given by xscl --functions MODULE, "
-        "or connect(functions=[…])",
+        + f"; functions of your own are given by {way('xscl --functions MODULE', 'connect(functions=[…])')}",
     )

@@ -42,15 +42,18 @@ def channel_note(name: str, known: Iterable[str], *, registered: bool) -> str:
     return f"there is no channel {name!r}{waits}" + ("" if found is None else f"; did you mean {found!r}?")
 
 
-def settling_note(name: str, *, is_final: bool) -> str:
+def settling_note(name: str, *, is_final: bool, is_there: bool) -> str:
     """Return the note on a channel that answers wait for, and whose times nothing settles.
 
-    ``is_final`` is whether the query's answers are final (``CONSISTENCY STRONG``, and windows).
+    Args:
+        name: the channel's name.
+        is_final: whether the query's answers are final (``CONSISTENCY STRONG``, and windows).
+        is_there: whether the channel exists.
     """
     so = "answers may be taken back at any time, and their rows stay forever"
     if is_final:
         so = "there is no answer before something does, and what waits stays forever"
-    how = f"xscl channel set {name} --lateness 1h, or --wall 1min, or heartbeats"
+    how = f"xscl channel {'set' if is_there else 'add'} {name} --lateness 1h, or --wall 1min, or heartbeats"
     return f"nothing settles the times of {name}, so {so}: {how}"
 
 

@@ -125,7 +125,7 @@ class SeenChannels:
         for channel in dict.fromkeys(waits):
             if not self._settles(channel):
                 is_final = compiled.level in (None, ast.STRONG)
-                yield settling_note(channel, is_final=is_final)
+                yield settling_note(channel, is_final=is_final, is_there=channel in self._there)
 
     def _gone_notes(self, compiled: CompiledQuery) -> Iterator[str]:
         """Yield notes on retained events that lack some for ``ONCE``."""

@@ -87,6 +87,12 @@ def test_hints_of_commands_name_no_calls(
         ("query show none", "list them with 'xscl query list'"),
         ("query add q T//b", "drop it first with 'xscl query drop q', or take another name"),
         ("query resume q", "list those that are with 'xscl query list'"),
+        (
+            "query add 500 T//b",
+            "it begins with a letter or '_', and has letters, digits, '_', and inside '-' and '.'; "
+            "at most 128 characters",
+        ),
+        ("query add two T//b;T//c", "many statements are loaded with 'xscl query load FILE'"),
         ("query add r S//a --strict", "create it with 'xscl channel add S', or leave out --strict"),
         ("channel set S --lateness 1s", "create it with 'xscl channel add S'"),
         ("channel add S --source s", "make it a stream of a channel, with --of"),

@@ -75,7 +75,7 @@ BAD = [
     ("S ¦BEGIN¦ 5", "UNSUPPORTED_OPERATOR", "BEGIN is kept free", "STARTING"),
     ("SELECT ¦DISTINCT¦ x FROM S->x", "UNSUPPORTED_OPERATOR", "DISTINCT is kept free", "once"),
     ("SELECT ¦distinct¦ * FROM S->x", "UNSUPPORTED_OPERATOR", "distinct is kept free", "once"),
-    ("S JOIN {¦similar¦(x, y)} T", "UNSUPPORTED_FUNCTION", "similar()", "supported"),
+    ("S JOIN {¦similar¦(x, y)} T", "UNSUPPORTED_FUNCTION", "similar()", "and functions of your own"),
     ("S JOIN ¦T¦", "SYNTAX", "expected '{' with the join's predicates and window", ""),
     ("S JOIN {1 s}\n" * 16 + "¦S¦ JOIN {1 s} T", "TOO_MANY_BLOCKS", "at most 16 blocks", "publish a part"),
     ("S JOIN {1 s} (\n" * 16 + "¦S¦ JOIN {1 s} T", "TOO_MANY_BLOCKS", "at most 16 blocks", "publish a part"),

@@ -358,7 +358,11 @@ def test_a_note_says_that_nothing_ends_what_waits(registry: Registry) -> None:
     notes = {level: registry.register(f"{text} CONSISTENCY {level}").notes for level in ("STRONG", "MIDDLE")}
     for told, words in (("STRONG", "what waits stays forever"), ("MIDDLE", "their rows stay forever")):
         assert any("nothing settles the times of T" in note and words in note for note in notes[told])
-    add_channel(registry.catalog, "T", lateness="1h")
+    # The command is one that works.
+    assert any("xscl channel add T --lateness 1h" in note for note in notes["STRONG"])
+    add_channel(registry.catalog, "T")
+    assert any("xscl channel set T --lateness 1h" in note for note in registry.register(text).notes)
+    set_channel(registry.catalog, "T", lateness="1h")
     assert not any("forever" in note for note in registry.register(text).notes)
 
 

@@ -345,7 +345,7 @@ def _settled_texts(catalog: Catalog, level: ast.Level) -> Callable[[str], str]:
             return f"settled below {format_time(min(row.watermark, LAST_TIME))}"
         if info is not None and (info.lateness, info.heartbeat, info.wall) != (None, None, None) or channel in feeders:
             return "not settled by any event yet"
-        return settling_note(channel, is_final=level == ast.STRONG)
+        return settling_note(channel, is_final=level == ast.STRONG, is_there=info is not None)
 
     return settled
 

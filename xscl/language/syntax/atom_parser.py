@@ -263,7 +263,7 @@ class AtomParser(PathParser):
                     "XSCL_UNSUPPORTED_FUNCTION",
                     f"the function {token.value}() is not supported in a join predicate",
                     token.span,
-                    "supported: " + ", ".join(ATOM_FUNCTIONS),
+                    f"supported: {', '.join(ATOM_FUNCTIONS)}, and functions of your own",
                 )
             self.enter()
             self.next()

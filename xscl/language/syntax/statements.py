@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from xscl.base.errors import CatalogError, QueryError, QuerySyntaxError, Span
 from xscl.base.types import is_name
+from xscl.base.ways import way
 from xscl.base.xml_characters import NO_CHARACTER
 from xscl.language.syntax import ast
 from xscl.language.syntax.parser import StatementParser
@@ -220,7 +221,7 @@ def one_query(text: str, name: str | None = None) -> tuple[RawStatement, str | N
                 "expected one query",
                 text=text,
                 span=statement.parsed().span,
-                hint="files of many statements are loaded with 'xscl query load FILE'",
+                hint=f"many statements are loaded with {way('xscl query load FILE', 'engine.load(TEXT)')}",
             )
         if statement.is_declaration:
             statement.declare(namespaces)
