@@ -30,11 +30,7 @@ _NOUNS = {
 }
 """Things that no statement creates or drops, with the way to do it."""
 _BEGINNINGS = {"create": "CREATE QUERY", "drop": "DROP QUERY", "declare": "DECLARE NAMESPACE", "select": "SELECT"}
-_SECONDS = {
-    "create": {"query": "CREATE QUERY"},
-    "drop": {"query": "DROP QUERY"},
-    "declare": {"namespace": "DECLARE NAMESPACE"},
-}
+_SECONDS = {first: {both.split()[1].lower(): both} for first, both in _BEGINNINGS.items() if " " in both}
 _BEHIND = {
     "join": "JOIN",
     "followed": "FOLLOWED BY",
@@ -74,7 +70,7 @@ def parse_query(text: str) -> ast.Query:
 
 
 class _Published(NamedTuple):
-    """The clause PUBLISH of a query; without a channel it has none."""
+    """The clause PUBLISH of a query; without a channel the query has no such clause."""
 
     channel: str | None = None
     span: Span = ast.NOWHERE
@@ -111,46 +107,62 @@ class StatementParser(FromParser):
         return None
 
     def statement(self) -> ast.Statement:
-        """Read a statement."""
-        start = self.token
-        word = start.value.lower() if start.kind == "name" else ""
-        if word == "create" and self.peek().is_word("standing", "query"):
-            self.next()
-            self.take_word_if("standing")
-            self.word("query", "after CREATE")
-            named = self.kept_name("the query's name")
-            self.statement_name = named.value
-            self.word("as", "after the query's name")
-            query = self.query()
-            text = self.text[query.span.start : query.span.end]
-            return ast.CreateQuery(named.value, query, text, self.since(start), named.span)
+        """Read a statement: one that begins with none of the words of statements is a query without a name."""
+        word, noun = (self.token.value.lower() if self.token.kind == "name" else ""), self.peek()
+        if word == "create" and noun.is_word("standing", "query"):
+            return self.create_query()
+        if word == "drop" and noun.is_word("query"):
+            return self.drop_query()
+        if word == "declare" and noun.is_word("namespace"):
+            return self.declare_namespace()
+        if word in ("create", "drop"):
+            self._refuse_noun(word)
+        query = self.query()
+        return ast.CreateQuery(None, query, self.text[query.span.start : query.span.end], query.span)
+
+    def create_query(self) -> ast.CreateQuery:
+        """Read CREATE QUERY, with STANDING or without."""
+        start = self.next()
+        self.take_word_if("standing")
+        self.word("query", "after CREATE")
+        named = self.kept_name("the query's name")
+        self.statement_name = named.value
+        self.word("as", "after the query's name")
+        query = self.query()
+        text = self.text[query.span.start : query.span.end]
+        return ast.CreateQuery(named.value, query, text, self.since(start), named.span)
+
+    def drop_query(self) -> ast.DropQuery:
+        """Read DROP QUERY."""
+        start = self.next()
+        self.next()
+        named = self.plain_name("the query's name")
+        self.statement_name = named.value
+        return ast.DropQuery(named.value, self.since(start), named.span)
+
+    def declare_namespace(self) -> ast.DeclareNamespace:
+        """Read DECLARE NAMESPACE."""
+        start = self.next()
+        self.next()
+        prefix = self.plain_name("a prefix").value
+        self.op("=", "after the prefix")
+        if self.token.kind != "string":
+            self.fail(f"expected the namespace's URI in quotes, found {shown(self.token)}")
+        if self.token.value == "*" or set(self.token.value) & set("{}"):
+            self.fail("a namespace's URI is not '*' and has no braces")
+        return ast.DeclareNamespace(prefix, self.next().value, self.since(start))
+
+    def _refuse_noun(self, word: str) -> None:
+        """Refuse to create or drop what no statement can; ``create`` and ``drop`` may also be names of channels."""
         noun = self.peek()
-        if word in ("create", "drop") and noun.is_word(*_NOUNS):
+        if noun.is_word(*_NOUNS):
             self.fail(
                 f"{word.upper()} {noun.value.upper()} is no statement of a script",
-                at=start.span | noun.span,
+                at=self.token.span | noun.span,
                 hint=_NOUNS[noun.value.lower()].format(verb="add" if word == "create" else "drop"),
             )
         if word == "create" and noun.kind == "name" and self.peek(2).is_word("as") and not noun.is_word(*_CLAUSES):
             self.fail(f"expected QUERY after CREATE, found {shown(noun)}", at=noun, hint="CREATE QUERY name AS S//a")
-        if word == "drop" and self.peek().is_word("query"):
-            self.next()
-            self.next()
-            named = self.plain_name("the query's name")
-            self.statement_name = named.value
-            return ast.DropQuery(named.value, self.since(start), named.span)
-        if word == "declare" and self.peek().is_word("namespace"):
-            self.next()
-            self.next()
-            prefix = self.plain_name("a prefix").value
-            self.op("=", "after the prefix")
-            if self.token.kind != "string":
-                self.fail(f"expected the namespace's URI in quotes, found {shown(self.token)}")
-            if self.token.value == "*" or set(self.token.value) & set("{}"):
-                self.fail("a namespace's URI is not '*' and has no braces")
-            return ast.DeclareNamespace(prefix, self.next().value, self.since(start))
-        query = self.query()
-        return ast.CreateQuery(None, query, self.text[query.span.start : query.span.end], query.span)
 
     def query(self) -> ast.Query:
         """Read a query."""
