@@ -77,7 +77,6 @@ class Registry:
         name: str | None = None,
         owner: str | None = None,
         strict: bool = False,
-        connection: Connection | None = None,
         then: Callable[[Connection], None] | None = None,
     ) -> QueryName:
         """Register one query, which DECLAREs may precede; returns its name, with notes on it.
@@ -87,20 +86,13 @@ class Registry:
             name: its name; by default the text's, or one that the service gives.
             owner: who registers it, any text; None: nobody says.
             strict: refuse it over channels that do not exist.
-            connection: do it in this transaction.
-            then: is called in the same transaction.
+            then: is called in the same transaction; an error of it takes the registration back.
 
         Raises:
             QueryError: the text is no sound query.
             CatalogError: the name is taken; the owner has as many queries as the home allows; with ``strict``, a
                 channel does not exist.
         """
-        if connection is not None:
-            # Numbers that this transaction makes are not known until its owner commits it.
-            work = self._registrations(connection, strict, owner)
-            taken = work.register(text, name)
-            work.loading.flush()
-            return taken
         with self._transaction(strict, owner) as work:
             taken = work.register(text, name)
             if then is not None:

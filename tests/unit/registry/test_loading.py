@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 from budget import examples
+from sqlalchemy.engine import Connection
 from strategies import Dice, many_block_query
 from window_queries import window_query
 
@@ -285,28 +286,23 @@ def test_a_transaction_that_fails_leaves_nothing(made: Made, monkeypatch: pytest
     assert rows(catalog) == rows(expected)
 
 
-def test_registering_within_a_transaction_of_the_caller(made: Made) -> None:
+def test_registering_within_a_transaction_that_the_caller_takes_back(made: Made) -> None:
     catalog = made()
     loader, before = Registry(catalog), rows(catalog)
 
-    def taken_back() -> None:
-        with catalog.begin() as connection:
-            assert loader.register(JOIN, connection=connection) == "q1"
-            assert loader.register(JOIN, name="b", connection=connection) == "b"
-            assert loader.register("S//a", connection=connection) == "q3"
-            with pytest.raises(CatalogError):
-                loader.register("S//a", name="b", connection=connection)
-            loader.drop("b", connection=connection)
-            assert loader.register("S//a", name="b", connection=connection) == "b"
-            raise KeyboardInterrupt
+    def take_back(_: Connection) -> None:
+        raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        taken_back()
+    for text in (JOIN, "S//a"):
+        with pytest.raises(KeyboardInterrupt):
+            loader.register(text, then=take_back)
     assert rows(catalog) == before
     loader.register("S//z", name="z")
-    with catalog.begin() as connection:
-        loader.register(JOIN, connection=connection)
-        loader.register("S//a", connection=connection)
+    with pytest.raises(KeyboardInterrupt), catalog.begin() as connection:
+        loader.drop("z", connection=connection)
+        raise KeyboardInterrupt
+    loader.register(JOIN)
+    loader.register("S//a")
     loader.register("S//a")
     expected = made()
     Registry(expected).load(f"CREATE QUERY z AS S//z; {JOIN}; S//a; S//a")
