@@ -186,7 +186,7 @@ def drop_channel(catalog: Catalog, name: str) -> None:
         stream = read_streams(connection).get(name)
         if stream is None and name not in read_channels(connection):
             raise no_channel(connection, name)
-        if stream is not None and stream.name.endswith(RAW) and not _stored_stream(connection, name):
+        if stream is not None and stream.name.endswith(RAW) and not _is_stored(connection, name):
             raise CatalogError("XSCL_CHANNEL_USED", f"{name} goes with the stream {name.removesuffix(RAW)}")
         names = [name] if stream is None else [name, name + RAW]
         uses = {
@@ -248,7 +248,8 @@ def _require_free(connection: Connection, name: str) -> None:
         )
 
 
-def _stored_stream(connection: Connection, name: str) -> bool:
+def _is_stored(connection: Connection, name: str) -> bool:
+    """Tell whether a stream has a row of its own, and does not only go with another one."""
     return connection.execute(sa.select(STREAMS.c.number).where(STREAMS.c.name == name)).first() is not None
 
 

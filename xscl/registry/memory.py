@@ -32,10 +32,10 @@ class Known:
     templates: set[str] = field(default_factory=set)
     variables: dict[int, str] = field(default_factory=dict)
     swept: int = 0
-    """Value of ``home.swept`` when this was true."""
+    """Value of ``home.swept`` when these numbers were read."""
 
     def check(self, connection: Connection) -> None:
-        """Forget what may have gone since."""
+        """Forget the numbers of rows that upkeep may have removed since."""
         swept = sweeps(connection)
         if swept != self.swept:
             self.swept = swept
@@ -64,7 +64,7 @@ class Memory:
     preparers: dict[str, Preparer] = field(default_factory=dict)
 
     def preparer(self, namespaces: str, facts: Mapping[str, ChannelFacts]) -> Preparer:
-        """Return what compiles for these namespaces (JSON) and channels; kept while the channels stay what they are."""
+        """Return the preparer for these namespaces (JSON) and channels; it is kept while the channels stay the same."""
         found = self.preparers.get(namespaces)
         if found is None or found.channels != facts:
             if len(self.preparers) > _MOST_PREPARERS:

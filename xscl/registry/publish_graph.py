@@ -52,15 +52,15 @@ class Publications:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._stored: dict[str, dict[str, str]] = {}
-        """Channel to the channels that are fed from it, each with the name of a query that does: those looked up."""
+        """Edges that were read: for a channel the channels fed from it, each with the name of a query that feeds it."""
         self._reached: dict[str, set[str]] = {}
         """Channels fed from a channel, in however many steps, where finding out took long."""
         self._complete = False
-        """Whether all are looked up."""
+        """Whether ``_stored`` has all edges."""
         self._added: dict[str, dict[str, str]] = {}
-        """The same, of queries that this transaction has added."""
+        """Edges of queries that this transaction has added, as in ``_stored``."""
         self._fed: dict[str, bool] = {}
-        """Whether any query publishes to a channel: those asked for, and those that this transaction has added to."""
+        """Whether any query publishes to a channel, for each channel that was asked for or added."""
 
     def check(self, name: str | None, channels: Iterable[str], target: str) -> None:
         """Refuse a query that reads ``channels`` and publishes to ``target`` if it must not.

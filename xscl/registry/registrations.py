@@ -73,7 +73,7 @@ class Registrations:
         rules: Collection[str] | None = None,
         ends: bool = False,
     ) -> None:
-        """Begin; ``registers`` is whether notes speak of queries that are kept, the rest as of ``Registry``."""
+        """Begin; ``registers`` is whether queries are kept, and the other arguments are those of ``Registry``."""
         self.connection = connection
         self.memory = memory
         self.strict = strict
@@ -98,7 +98,7 @@ class Registrations:
         return QueryOutcome(str(taken), notes=taken.notes)
 
     def register(self, text: str, name: str | None) -> QueryName:
-        """Register one query, which DECLAREs may precede: its name."""
+        """Register one query, which DECLAREs may precede; return its name, with notes on it."""
         require_characters(text)
         refuse_reserved([name])
         prepared = self._preparer("{}").known(text)
@@ -229,8 +229,11 @@ class Registrations:
         return (*self.channels.missing_notes(prepared.compiled), *notes)
 
     def unregistered(self, statement: RawStatement, kept: str) -> tuple[str, Prepared, tuple[str, ...], str | None]:
-        """Check a query that is not registered: its text, what it is compiled to, notes on it, and its text as it was
-        written, if that has queries in parentheses.
+        """Check a query that is not registered.
+
+        Returns:
+            Its text as it would be kept, its compiled form, notes on it, and its text as it was written; None in place
+            of the latter if it has no queries in parentheses.
         """
         folded = self._sub_queries.folded(statement, kept, self)
         text, prepared, notes = self.checked(folded, kept)
@@ -260,7 +263,7 @@ class Registrations:
     def _notes(
         self, statement: Callable[[], RawStatement], compiled: CompiledQuery, namespaces: str
     ) -> tuple[str, ...]:
-        """Return notes on a query; the rest is as of ``_take``.
+        """Return notes on a query; ``statement`` gives it as it was read, and ``namespaces`` is JSON.
 
         Raises:
             QueryError: it can never hold.

@@ -28,7 +28,7 @@ _CORRECTS = sa.or_(
 
 
 class Retracting:
-    """Channels with such documents, as one transaction sees them."""
+    """Channels whose documents may be removed again, as one transaction sees them."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -44,7 +44,7 @@ class Retracting:
         self._known.clear()
 
     def first_of(self, channels: Iterable[str]) -> tuple[str, str] | None:
-        """Return the first of some channels that has such documents, and a query that removes them."""
+        """Return the first of some channels whose documents may be removed again, and a query that removes them."""
         for channel in channels:
             if channel not in self._known:
                 self._known[channel] = self._connection.scalar(*_publishers(channel))

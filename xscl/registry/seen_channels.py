@@ -30,7 +30,14 @@ class SeenChannels:
     """Channels of one transaction, read when something asks for them."""
 
     def __init__(self, connection: Connection, names: ChannelNames | None, *, registers: bool, ends: bool) -> None:
-        """Begin; ``registers`` is whether notes speak of queries that are kept, ``ends`` whether nothing comes."""
+        """Begin.
+
+        Args:
+            connection: of the transaction.
+            names: knows the documents of channels, for notes; None: notes speak of columns only.
+            registers: whether the queries are kept; else no note says that an event will create a channel.
+            ends: whether the channels end before anything is answered, so that all their times are settled.
+        """
         self.connection = connection
         self._documents = names
         self._registers = registers
@@ -117,18 +124,15 @@ class SeenChannels:
 
     def _settling(self, compiled: CompiledQuery) -> Iterator[str]:
         """Yield notes on channels that answers wait for, and whose times nothing settles."""
-        waits = () if compiled.absence is not None else _waited_for(compiled)
-        waits = waits if compiled.absence is None else tuple(name for name, _ in compiled.absence.ends)
         if compiled.level is not None and compiled.level.memory is not None:
-            # What is forgotten behind a clock is settled by the clock.
-            waits = ()
-        for channel in dict.fromkeys(waits):
+            return  # a query that forgets behind a clock waits for nothing but the clock
+        for channel in dict.fromkeys(_waited_for(compiled)):
             if not self._settles(channel):
                 is_final = compiled.level in (None, ast.STRONG)
                 yield settling_note(channel, is_final=is_final, is_there=channel in self._there)
 
     def _gone_notes(self, compiled: CompiledQuery) -> Iterator[str]:
-        """Yield notes on retained events that lack some for ``ONCE``."""
+        """Yield notes on channels that have let events go which ``ONCE`` may need."""
         if any(bounds.exchange for case in compiled.group.cases for bounds in case):
             yield from gone_notes(compiled, self.facts, held_times(self.connection))
 
@@ -144,16 +148,16 @@ class SeenChannels:
         Raises:
             CatalogError: ``XSCL_BAD_LEVEL``.
         """
-        memory = None if compiled.level is None else compiled.level.memory
-        for name in sorted(compiled.read) if memory else ():
-            info = read_channels(self.connection).get(self._channel_of(name))
-            if info is not None and info.lateness is not None and info.lateness < (memory or 0):
+        memory = 0 if compiled.level is None else compiled.level.memory or 0
+        for name in sorted(compiled.read):
+            info = self._known().get(self._channel_of(name))
+            if info is not None and info.lateness is not None and info.lateness < memory:
                 raise CatalogError(
                     "XSCL_BAD_LEVEL",
                     f"events of {info.name} are in time up to {format_duration(info.lateness)} behind its clock, so "
-                    f"there is nothing to remember for {format_duration(memory or 0)}",
+                    f"there is nothing to remember for {format_duration(memory)}",
                     hint=f"MEMORY {format_duration(info.lateness)}, or xscl channel set {info.name} --lateness "
-                    f"{format_duration(memory or 0).replace(' ', '')}",
+                    f"{format_duration(memory).replace(' ', '')}",
                 )
 
     def require_open(self, target: str) -> None:
@@ -220,9 +224,12 @@ def _named_channels(compiled: CompiledQuery) -> list[str]:
 
 
 def _waited_for(compiled: CompiledQuery) -> tuple[str, ...]:
-    """Return the channels whose times decide the answers of windows and steps."""
-    parts = [channel for part in compiled.stepped for channel in part.compiled.channels]
-    return compiled.channels if compiled.windowed is not None else tuple(parts)
+    """Return the channels whose times decide answers: of absence the forbidden ones, of windows and steps all."""
+    if compiled.absence is not None:
+        return tuple(name for name, _ in compiled.absence.ends)
+    if compiled.windowed is not None:
+        return compiled.channels
+    return tuple(channel for part in compiled.stepped for channel in part.compiled.channels)
 
 
 def _channel_span(created: ast.CreateQuery, place: int) -> Span:

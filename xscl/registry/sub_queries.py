@@ -60,11 +60,11 @@ class Folded(RawStatement):
 
     @property
     def query_tokens(self) -> list[Token]:
-        """Tokens of this text, and the one that ends it."""
+        """Tokens of the text with channels, and the token that ends it."""
         return tokenize(self.said)
 
     def parse(self) -> ScriptItem:
-        """Return it, as it is parsed."""
+        """Return the statement as it is parsed."""
         return ScriptItem(self.line, self.query, name=self.query.name)
 
     def query_text(self) -> str:
@@ -90,17 +90,17 @@ class SubQueries:
 
     connection: Connection
     registers: bool = True
-    """Whether they are kept; else each is one of its own."""
+    """Whether sub-queries are kept, and shared with others; else each is made for its reader alone."""
     with_rules: bool = False
     """Whether rules of sharing are left out."""
     notes: list[str] = field(default_factory=list)
-    """Notes on those of the last statement."""
+    """Notes on the sub-queries of the last statement."""
     _made: list[str] = field(default_factory=list)
-    """Names of those that the last statement has made."""
+    """Names of the sub-queries that the last statement has made."""
     _known: dict[str, str] = field(default_factory=dict)
-    """Names of those that this transaction has made or found, by the beginnings of their names."""
+    """Names of the sub-queries that this transaction has made or found, by the beginnings of the names."""
     _own: dict[str, str] = field(default_factory=dict)
-    """Names of those of the last statement that nothing else shares."""
+    """Names of the sub-queries of the last statement that nothing else shares."""
 
     def folded(self, statement: RawStatement, namespaces: str, of: Registering) -> RawStatement:
         """Register the queries in parentheses of a statement with ``of``, and return it with their channels instead.
@@ -128,14 +128,14 @@ class SubQueries:
         return _folded(statement, replace(created, query=query))
 
     def undo(self, end: Callable[[str], None]) -> None:
-        """End those that the last statement has made: it was refused."""
+        """End the sub-queries that the last statement has made, because it was refused."""
         for name in reversed(self._made):
             self._known = {key: known for key, known in self._known.items() if known != name}
             end(name)
         self._made = []
 
     def forget(self) -> None:
-        """Have all looked up again: some may have ended."""
+        """Have all names looked up again: some sub-queries may have ended."""
         self._known.clear()
 
     def _with_channels(self, query: ast.Query, statement: RawStatement, namespaces: str, of: Registering) -> ast.Query:
