@@ -45,7 +45,7 @@ _STEPS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A query ready to be registered: what it was compiled to, and its own names of the nodes that have one.
+    """A query ready to be registered: its compiled form, and its own names of the nodes that have one.
 
     Queries of one form and windows have the same ``compiled``, whose names are those of the first of them.
     """
@@ -54,15 +54,18 @@ class Prepared:
     names: str
     """JSON: names of the meta-variables, of the nodes that make a match with their blocks, of the joined variables."""
     publish: str | None = None
+    """Channel to which it publishes."""
     starting: str = "NOW"
+    """``NOW``, ``ALL`` or a time, ISO 8601; a text that is filled in says NOW, because others are compiled."""
 
 
 @dataclass(slots=True)
 class _Form:
-    """The first query of a form, and what the windows of all of them have come to."""
+    """The first query of a form, and the compiled queries of all windows that texts of the form have had."""
 
     compiled: CompiledQuery
     variables: tuple[str, ...]
+    """Names of its variables, in the order of their numbers in the form."""
     names: str
     """The JSON of names as a format that takes the quoted names of variables in the order of their numbers."""
     windows: dict[FormKey, CompiledQuery]
@@ -164,7 +167,7 @@ class Preparer:
         try:
             compiled = compile_filled(filled, self.channels, known.first, guarded=self.guarded)
         except QueryError:
-            return None  # said of this text
+            return None  # the refusal has to name places of this text, so it is parsed
         self._kept += 1
         if compiled.notes != known.first.notes:
             compiled = replace(compiled, notes=known.first.notes)
@@ -190,13 +193,13 @@ class Preparer:
             cases = cases_of(query.source, text, block_of, form.compiled.block_names)
             rows = rows_of(query.source, text, block_of, len(form.compiled.block_names))
         except QueryError:
-            # Said again with the names of this query.
+            # The refusal has to name this query's variables, so it is compiled.
             return self._compiled(query, text).compiled
         group = form.compiled.group
         settled = settled_cases(cases, group.instance, form.compiled.channels, group.streams, group.guards)
         of_stream = any(map(min, zip(rows, group.streams, strict=False)))
         if of_stream or any(bounds.exchange for case in settled for bounds in case) is not group.exchanges:
-            # Guards with these windows are a part of the pattern with those, or the other way round.
+            # With these windows guards are a part of the pattern, and with the form's they are not, or the reverse.
             return self._compiled(query, text).compiled
         return replace(
             form.compiled,

@@ -34,20 +34,18 @@ class GroupForms:
         return sorted(self._of(rows, facts, whole=whole), key=lambda each: each[0].number)
 
     def _of(self, rows: Sequence[GroupText], facts: Facts, *, whole: bool) -> Iterable[tuple[GroupText, GroupForm]]:
-        names = _names(rows, facts)
+        name_of = _names(rows, facts)
         if len(rows) <= FEW:
             few = list(_compiled(rows, facts))
-            name_of = {row.number: name for row, name in zip(rows, names, strict=True)}
             self._new += [(name_of[row.number], form) for row, form in few]
             if len(self._new) > FEW:
                 self._kept.add(self._new)
                 self._new = []
             return few
-        kept, entries = self._kept.read(set(names))
-        found = [(row, kept[name]) for row, name in zip(rows, names, strict=True) if name in kept]
-        name_of = {row.number: name for row, name in zip(rows, names, strict=True)}
-        new = list(_compiled([row for row, name in zip(rows, names, strict=True) if name not in kept], facts))
-        # What nobody asks for any more goes when it is more than all the rest.
+        kept, entries = self._kept.read(set(name_of.values()))
+        found = [(row, kept[name_of[row.number]]) for row in rows if name_of[row.number] in kept]
+        new = list(_compiled([row for row in rows if name_of[row.number] not in kept], facts))
+        # Groups that nobody asks for any more leave the file once they are more than all the rest.
         if whole and entries > 2 * len(kept) + FEW:
             self._kept.replace([(name_of[row.number], form) for row, form in (*found, *new)])
         else:
@@ -55,18 +53,19 @@ class GroupForms:
         return found + new
 
 
-def _names(rows: Sequence[GroupText], facts: Facts) -> list[str]:
+def _names(rows: Sequence[GroupText], facts: Facts) -> dict[int, str]:
+    """Return the names under which forms of groups are kept, by the groups' numbers."""
     known: dict[str, list[tuple[str, ChannelFacts | None]]] = {}
     for row in rows:
         if row.channels not in known:
             known[row.channels] = [
                 (channel, facts.get(channel)) for channel in read_stored(GROUPS.c.channels, row.channels)
             ]
-    return [group_name(row.text, row.namespaces, known[row.channels]) for row in rows]
+    return {row.number: group_name(row.text, row.namespaces, known[row.channels]) for row in rows}
 
 
 def _compiled(rows: Sequence[GroupText], facts: Facts) -> Iterator[tuple[GroupText, GroupForm]]:
-    """Compile groups."""
+    """Yield the groups with what their texts are compiled to; groups of one instance come together."""
     ordered = sorted(rows, key=lambda row: (row.iid, row.namespaces, row.number))
     for (_, namespaces), found in groupby(ordered, key=lambda row: (row.iid, row.namespaces)):
         alike = list(found)

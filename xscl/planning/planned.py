@@ -29,7 +29,7 @@ Value = tuple[int, str | None, str]
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The requests of a range's queries; good until the planner is asked for the next range.
+    """The requests of a range's queries; valid until the planner is asked for the next range.
 
     Its files are for workers: they are written when they are asked for.
     """
@@ -43,7 +43,7 @@ class Plan:
     """Row channels with something that columns answer."""
     shapes: Mapping[str, RowShape]
     asking: Callable[[Collection[int]], Mapping[int, Sequence[int]]]
-    """The groups of some digests of specs (``spec_digests``)."""
+    """Gives the groups that ask for specs, by the digests of these (``spec_digests``)."""
     groups: Mapping[int, PlannedGroup]
     functions: frozenset[str]
     """Functions of one's own that they need, by their names in definitions."""
@@ -62,7 +62,7 @@ class Plan:
 
     @property
     def specs_path(self) -> Path:
-        """Write the specs that walks of documents answer, and walks of rows where columns do not."""
+        """Path of the specs that walks answer, of documents, and of rows where columns do not; written if need be."""
         return self._files.walked.written(self._files.folder)
 
     def automaton(self) -> Automaton:
@@ -71,12 +71,12 @@ class Plan:
 
     @property
     def rows_path(self) -> Path:
-        """Write the specs that columns answer."""
+        """Path of the specs that columns answer; written if need be."""
         return self._files.rows.written(self._files.folder, self.matchers)
 
     @property
     def program_path(self) -> Path:
-        """Return the program for workers."""
+        """Path of the program; written if need be."""
         return self._files.program.written(self._files.folder)
 
 

@@ -106,7 +106,7 @@ class Planner:
         """Specs that have come or gone since they were split, by channel."""
         self._matchers: dict[str, RowMatcher] = {}
         self._counts: dict[Way, Counter[str]] = {"walk": Counter(), "columns": Counter()}
-        """The number of specs that are answered so, by channel."""
+        """Number of the specs that are answered in each way, by channel."""
         self._rows = RowPlaces(whole=self._chosen is not None)
         self._plan: Plan | None = None
 
@@ -135,9 +135,8 @@ class Planner:
             changed = {*self._groups, *self._subscribers}
         self._waiting |= changed
         self._facts = facts
-        stale = [gid for gid in self._waiting if gid in self._groups and not self._keeps_channels(gid)]
-        missing = [gid for gid in self._waiting if gid in self._subscribers]
-        missing = sorted(set(missing).intersection(stale) | {gid for gid in missing if gid not in self._groups})
+        stale = self._stale()
+        missing = self._missing(set(stale))
         whole = self._chosen is None and not self._groups
         with collecting_later():
             texts = self._subscribers.texts(connection, missing)
@@ -173,6 +172,15 @@ class Planner:
 
     # -- groups ------------------------------------------------------------------------------------------------
 
+    def _stale(self) -> list[int]:
+        """Return the groups of the program that leave it, some of them to be compiled again."""
+        return [gid for gid in self._waiting if gid in self._groups and not self._keeps_channels(gid)]
+
+    def _missing(self, stale: Collection[int]) -> list[int]:
+        """Return the groups that are to be compiled: subscribed ones that are not in the program, or stale there."""
+        subscribed = (gid for gid in self._waiting if gid in self._subscribers)
+        return sorted(gid for gid in subscribed if gid in stale or gid not in self._groups)
+
     def _facts_of(self, is_asked: bool, channels: Iterable[str]) -> Facts:
         return tuple(deciding(self._facts.get(channel), is_asked) for channel in channels)
 
@@ -205,7 +213,7 @@ class Planner:
         change = GroupChange(tuple(sorted(stale)), tuple(added), tuple(sorted(spans)), tuple(memberships.items()))
         if len(change):
             self._files.program.change(change)
-        # Those that come first, so that what they share with those that go stays.
+        # Groups that come are added before others go, so that specs of both stay.
         gone = [self._groups.pop(gid) for gid in stale]
         facts: dict[tuple[bool, tuple[str, ...]], Facts] = {}
         for row, made in compiled:
@@ -282,7 +290,7 @@ class Planner:
                 changed = changed.union(*asking.values())
                 for definition in asking:
                     matchers[channel].put(definition, split.rows(definition))
-            # Those that have gone first: one that came back has the same key.
+            # Specs that have gone come first, because a spec that came back has the same key.
             for spec in sorted(changed, key=lambda spec: spec.uses):
                 by_columns = split is not None and split.answers(spec.key[0])
                 self._answer(spec, None if not spec.uses else "columns" if by_columns else "walk")
@@ -296,7 +304,7 @@ class Planner:
         self._changed.clear()
 
     def _answer(self, spec: PlannedSpec, way: Way | None) -> None:
-        """Have a spec answered in this way and no other; None: in none."""
+        """Have a spec answered in one way, in place of another; None: nobody asks for it any longer."""
         if spec.way == way:
             return
         channel = spec.spec.definition.channel
