@@ -36,6 +36,8 @@ __all__ = [
 MAX_REDIRECTS = 5
 _ACCEPT = "application/atom+xml, application/rss+xml, application/feed+json, application/xml;q=0.9, */*;q=0.8"
 _CODINGS = ("gzip", "br", "zstd")
+_MAX_HEADERS = 100 * 1024
+"""Bytes of headers that h11 takes for the client."""
 _PIECE = 1 << 20
 """Bytes that are unpacked at a time."""
 _CONTENT = frozenset({200, 203})
@@ -303,6 +305,8 @@ async def _gunzipped(url: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[by
 
 
 def _failed(url: str, error: Exception) -> SourceError:
+    if "Receive buffer too long" in str(error):
+        return SourceError("XSCL_FETCH_LIMIT", f"{url} has more than {_MAX_HEADERS:,} bytes of headers")
     return SourceError("XSCL_FETCH", f"{url}: {_reason(error)}")
 
 

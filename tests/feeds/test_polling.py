@@ -254,7 +254,7 @@ def test_a_lasting_redirect_seen_twice_is_kept(world: World, status: int) -> Non
     world.add(A, allow_private=True)
     world.poll()
     assert world.row().moved_to == "http://b.example/new"
-    world.later().poll()
+    assert world.later().poll().notes == [f"{A} has moved: http://b.example/new is subscribed from now on"]
     row = world.row("http://b.example/new")
     assert (row.moved_to, row.etag, row.allow_private, row.status) == (None, '"1"', False, "active")
     world.server.log.clear()
@@ -378,7 +378,9 @@ def test_a_feed_that_is_not_well_formed_is_read_all_the_same(world: World, kind:
     body = rss("one").replace(b"<title>one", b"<title>one & two")
     world.server.routes["a.example/feed"] = reply(200, body, content_type=kind, etag='"1"')
     world.add(A)
-    assert world.poll().problems == []
+    report = world.poll()
+    assert report.problems == [] and len(report.notes) == 1
+    assert report.notes[0].startswith(f"{A}: line 1, column ") and report.notes[0].endswith("; read tolerantly")
     assert world.ids() == ["one"] and world.row().etag == '"1"'
 
 

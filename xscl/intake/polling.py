@@ -114,7 +114,7 @@ class PollReport:
     problems: list[tuple[str, str]] = field(default_factory=list)
     """(address, what was wrong) of feeds that brought nothing they should have."""
     notes: list[str] = field(default_factory=list)
-    """Notes on feeds that were taken."""
+    """Notes on feeds that were taken: what was read tolerantly, and what has moved."""
 
 
 def poll(
@@ -346,7 +346,7 @@ class _Pass:
         self.report.events += taken.taken
         self.report.versions += taken.versions
         self.report.rejected += taken.rejected
-        self.report.notes += taken.notes
+        self.report.notes += [*taken.notes, *(f"{flaw}; read tolerantly" for flaw in taken.flaws)]
         step("poll.taken")
         with self.home.catalog.begin() as connection:
             self.hosts.save(connection)
@@ -360,6 +360,9 @@ class _Pass:
                     url = one.feed.subscription.url
                     if problem := move_feed(connection, one.feed.number, url, one.move):
                         self.report.problems.append((url, problem))
+                    else:
+                        moved = f"{masked(url)} has moved: {masked(one.move)} is subscribed from now on"
+                        self.report.notes.append(moved)
         step("poll.stored")
 
 

@@ -138,8 +138,8 @@ def endless(part: bytes, first: bytes, seen: threading.Event) -> Iterator[bytes]
 @pytest.mark.parametrize(
     ("first", "part", "condition"),
     [
-        (b"HTTP/1.1 200 OK\r\n", b"X-More: and more\r\n", "XSCL_FETCH"),
-        (b"HTTP/1.1 200 OK\r\nX: ", b"x" * 1_000, "XSCL_FETCH"),
+        (b"HTTP/1.1 200 OK\r\n", b"X-More: and more\r\n", "has more than 102,400 bytes of headers"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x" * 1_000, "has more than 102,400 bytes of headers"),
         (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 1_000, "XSCL_FETCH_LIMIT"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"4\r\nabcd\r\n", "XSCL_FETCH_LIMIT"),
     ],

@@ -157,7 +157,7 @@ def fetch(wanted: Fetch, service: Running, holder: Admin) -> dict[str, Any]:
     """Ask feeds now: those that are due, those that are named, or all."""
     report = service.engine.fetch_feeds(wanted.urls or None, everything=wanted.all, settings=service.polling)
     service.wake()
-    names = ("feeds", "left", "requests", "received", "statuses", "events", "versions", "rejected", "seconds")
+    names = ("feeds", "left", "requests", "received", "statuses", "events", "versions", "rejected", "seconds", "notes")
     told = {name: getattr(report, name) for name in names}
     return {**told, "problems": [{"feed": url, "message": message} for url, message in report.problems]}
 
