@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from xscl.base.errors import SourceError
@@ -33,6 +34,10 @@ CSV_BLOCK = 16 * 1024 * 1024
 
 
 _DELIMITERS = (",", ";", "\t", "|")
+_MARKED = r"^[+-]?(?:\d+(?:,\d+)?|\d{1,3}(?:[.' ]\d{3})+(?:,\d+)?|\d{1,3}(?:,\d{3})+(?:\.\d+)?)$"
+"""Numbers as people write them in some countries, in the notation of RE2."""
+_LOOKED_AT = 1_000
+"""Rows of a file whose values are looked at for such numbers."""
 _NO_NAME = re.compile(r"[^\w.-]+")
 
 
@@ -81,6 +86,7 @@ def read_csv(
         columns, line = within.columns, within.line
         blocks = _blocks(stream, within.first) if within.size is None else iter([stream.read(within.size)])
     for block in blocks:
+        begins = columns is None
         if columns is None:
             block = block.removeprefix(BOM)
             columns, used, lines = _header(block, reading, delimiter, source)
@@ -90,6 +96,8 @@ def read_csv(
             line, block = line + lines, block[used:]
         if block.strip():
             table = _csv_table(block, line, columns, delimiter, channel, source, reading)
+            if begins:
+                yield from _marked_numbers(table)
             yield table
             assert table.numbers is not None
             # Where records end with a carriage return alone there are more of them than line feeds.
@@ -232,6 +240,16 @@ def _csv_table(
         schema=reading.declared,
         problems=tuple(problems),
     )
+
+
+def _marked_numbers(table: RowTable) -> Iterator[Noted]:
+    """Note columns whose numbers have a comma for their point, or marks between thousands, and so are texts."""
+    for name in table.rows.column_names:
+        column = pc.drop_null(table.rows.column(name).slice(0, _LOOKED_AT))
+        marked = column.filter(pc.match_substring(column, ","))
+        if len(marked) and pc.all(pc.match_substring_regex(column, _MARKED)).as_py():
+            told = f"column {name} has texts such as {marked[0].as_py()}, and no numbers: numbers have a point, "
+            yield Noted(table.source, f"{told}and no marks between thousands")
 
 
 def _decoded(block: bytes) -> tuple[bytes, list[int]]:

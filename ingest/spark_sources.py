@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -44,10 +45,30 @@ _LONGEST_S = 10**9
 """Greatest number of seconds that an option may be."""
 
 
+_OPTIONS = ("channel", "mode", "maxBytes", "maxNodes", "maxFilesPerTrigger", "settleSeconds")
+"""Options of both sources."""
+
+
 class _Source(DataSource):
     """Common part of both sources: paths, mode, and how often there is something new."""
 
     columns: str
+    known: tuple[str, ...]
+    """Options, as users write them, besides those of both sources."""
+
+    def check(self) -> None:
+        """Refuse options that the source does not have.
+
+        Raises:
+            SourceError: ``XSCL_BAD_OPTION``.
+        """
+        known = ("path", *_OPTIONS, *self.known)
+        small = {name.lower(): name for name in (*known, "paths")}
+        for name in self.options:
+            if name.lower() not in small:
+                near = get_close_matches(name.lower(), small, 1)
+                hint = f"did you mean {small[near[0]]}?" if near else f"options are {', '.join(known)}"
+                raise SourceError("XSCL_BAD_OPTION", f"{self.name()} has no option {name!r}", hint=hint)
 
     def schema(self) -> str:
         """Return the columns as DDL."""
@@ -112,6 +133,7 @@ class XmlSource(_Source):
     """
 
     columns = XML_COLUMNS
+    known = ("split", "id", "ts")
 
     @classmethod
     def name(cls) -> str:
@@ -142,6 +164,7 @@ class FeedSource(_Source):
     """
 
     columns = FEED_COLUMNS
+    known = ("url", "opml", "contact", "allowPrivate", "spool")
 
     @classmethod
     def name(cls) -> str:
@@ -208,6 +231,7 @@ class _Reader(DataSourceReader):
     """Files and addresses once."""
 
     def __init__(self, source: _Source, names: Sequence[str]) -> None:
+        source.check()
         self._source = source
         self._names = names
         _ = source.mode
@@ -232,6 +256,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Files as they come; with addresses, those of the spool folder."""
 
     def __init__(self, source: _Source, names: Sequence[str]) -> None:
+        source.check()
         self._source = source
         self._names = names
         self._last: dict[str, str] | None = None

@@ -266,6 +266,14 @@ def test_late_events_are_chosen_by_datetimes(opened: Engine) -> None:
     assert (taken.events, taken.before) == (1, 1)
 
 
+def test_a_rejected_event_of_a_program_is_named(matched: Engine) -> None:
+    report = matched.ingest([xscl.Event("S", "<9>", 1), xscl.Event("S", xml="<a>")])
+    assert 'IntakeReport(rejected=2, first="S:<9>: [XSCL_BAD_EVENT] ' in repr(report)
+    assert "S: XSCL_MALFORMED_DOCUMENT" in report._repr_html_()
+    with pytest.raises(xscl.SourceError, match="S:<9>: an event has either"):
+        report.raise_if_rejected()
+
+
 def test_what_a_notebook_shows_is_escaped(matched: Engine) -> None:
     report = matched.ingest([{"channel": "S", "<script>": 1}])
     (batch,) = matched.ingest([{"channel": "S", "xml": "<a/>"}]) and matched.run_once()

@@ -64,14 +64,14 @@ class IntakeReport:
         counts = [f"{name}={getattr(self, name)}" for name in _COUNTS if getattr(self, name)]
         if self.problems:
             first = self.problems[0]
-            counts.append(f"first={f'{first.source}: [{first.condition}] {first.message}'!r}")
+            counts.append(f"first={f'{_place(first)}[{first.condition}] {first.message}'!r}")
         if self.notes:
             counts.append(f"note={self.notes[0]!r}")
         return f"IntakeReport({', '.join(counts)})"
 
     def _repr_html_(self) -> str:
         counts = {name: getattr(self, name) for name in _COUNTS if getattr(self, name)}
-        problems = [(f"{problem.source} {problem.condition}", problem.message) for problem in self.problems[:10]]
+        problems = [(f"{_place(problem)}{problem.condition}", problem.message) for problem in self.problems[:10]]
         notes = {f"note {number}": note for number, note in enumerate(self.notes[:10], start=1)}
         return facts_html("intake", {**counts, **notes, **dict(problems)})
 
@@ -104,7 +104,7 @@ class IntakeReport:
             return
         first = self.problems[0]
         more = f" (and {self.rejected - 1:,} more)" if self.rejected > 1 else ""
-        where = f"{first.source}: " if first.source and first.source not in first.message else ""
+        where = "" if first.source and first.source in first.message else _place(first)
         raise SourceError(
             first.condition, f"{where}{first.message}{more}", hint="report.problems has the first hundred"
         )
@@ -125,3 +125,9 @@ class IntakeReport:
         self.tolerant += 1
         if len(self.flaws) < _SHOWN:
             self.flaws.append(flaw)
+
+
+def _place(problem: Rejected) -> str:
+    """Tell where a rejected thing came from; an event that a program made has a channel, and an id perhaps."""
+    where = problem.source or ":".join(filter(None, (problem.channel, problem.id)))
+    return f"{where}: " if where else ""

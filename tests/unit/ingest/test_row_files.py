@@ -48,6 +48,25 @@ def problems(tables: Sequence[RowTable]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
+    ("values", "noted"),
+    [
+        ("264,10|-1,5|7", "264,10"),
+        ('1,234.50|"1,234,567"|12', "1,234.50"),
+        ("1.234,50||3", "1.234,50"),
+        ("264.10|7", None),
+        ("Smith, John|7,5", None),
+        ("1,2,3", None),
+        ("|", None),
+    ],
+)
+def test_numbers_that_are_written_otherwise_are_noted(values: str, noted: str | None) -> None:
+    found = read(("p;q\n" + "\n".join(f"{value};x" for value in values.split("|"))).encode(), delimiter=";")
+    told = [record.text for record in found if isinstance(record, Noted)]
+    assert len(told) == (noted is not None)
+    assert all(text.startswith(f"column p has texts such as {noted}, and no numbers: ") for text in told)
+
+
+@pytest.mark.parametrize(
     ("header", "delimiter", "other"),
     [(b"a;b", None, ";"), (b"a\tb;c\td", None, "\t"), (b"a,b", ";", ","), (b"a", None, None), (b"a;b,c", None, None)],
 )

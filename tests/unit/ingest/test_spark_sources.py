@@ -67,6 +67,7 @@ def test_batches(tmp_path):
         {"path": "x", "settleSeconds": "1e300"},
         {"path": "x", "maxFilesPerTrigger": "0"},
         {"path": "x", "split": "a[1]"},
+        {"path": "x", "url": "http://a.example/"},
     ],
 )
 def test_options_that_are_refused(options):
@@ -74,6 +75,13 @@ def test_options_that_are_refused(options):
         reader = source(**options).reader(SCHEMA)
         rows(reader, reader.partitions())
         source(**options).streamReader(SCHEMA)
+
+
+def test_an_option_that_a_source_does_not_have_is_answered_by_the_nearest():
+    for make in (source(path="x", splitt="//a").reader, source(path="x", splitt="//a").streamReader):
+        with pytest.raises(SourceError, match="xscl-xml has no option 'splitt'") as refused:
+            make(SCHEMA)
+        assert refused.value.hint == "did you mean split?"
 
 
 def test_streams_advance_and_replay(tmp_path):
