@@ -85,10 +85,8 @@ class Ingesting(OpenedHome):
             return take_frame(intake, cast("DataFrame", source), reading)
         if table is None and (paths := paths_in(source)) is not None:
             records = partial(records_of, source, reading)
-            session = partial(getattr, self, "spark")
-            return take_files(
-                intake, paths, reading, where=self._driver.settings.where, session=session, records=records
-            )
+            where = self._driver.settings.where
+            return take_files(intake, paths, reading, where=where, session=lambda: self.spark, records=records)
         if table is None:
             return intake.take(records_of(source, reading))
         if key is None or not isinstance(source, str):

@@ -260,8 +260,9 @@ def _check_cells(cells: Mapping[str, str | None], limits: Limits) -> None:
 def _own_id(event: Event, ts: int | None, digest: str) -> str:
     """Make the id of an event without one: of XML by content and time if given, of rows by source and line."""
     if event.row is not None:
-        named = event.source and not _NAMELESS.fullmatch(event.source)
-        return event.source if named and event.source else f"row-{uuid.uuid4().hex}"
+        if event.source and not _NAMELESS.fullmatch(event.source):
+            return event.source
+        return f"row-{uuid.uuid4().hex}"  # places in an input without a name occur in the next one, too
     return digest if ts is None or event.feed is not None else digest_text(digest, str(ts))
 
 

@@ -24,7 +24,7 @@ __all__ = ["take_events"]
 
 
 def take_events(chunk: Chunk, checked: Sequence[CheckedEvent | Rejected]) -> list[Outcome]:
-    """Take what was checked; what became of each."""
+    """Take checked events, in their order; return the outcome of each."""
     if chunk.streams:
         checked = [resolved(item, chunk.streams) if isinstance(item, CheckedEvent) else item for item in checked]
     sound = [item for item in checked if isinstance(item, CheckedEvent)]
@@ -78,16 +78,16 @@ def _take(chunk: Chunk, item: CheckedEvent, docid: int, received: int) -> Outcom
             chunk.placed.setdefault((row.channel, row.id), []).append((chunk.moves, len(chunk.rows)))
         chunk.rows.append(row)
     known = KnownEvent(
-        identity.id,
-        identity.feed,
-        item.by,
-        identity.version,
-        docid if united is None else united,
-        row.item,
-        item.digest,
-        identity.ts,
-        received,
-        copied is None,
+        id=identity.id,
+        feed=identity.feed,
+        stream=item.by,
+        version=identity.version,
+        docid=docid if united is None else united,
+        item=row.item,
+        digest=item.digest,
+        ts=identity.ts,
+        received=received,
+        whole=copied is None,
     )
     chunk.known.add(row.channel, item.id, known)
     chunk.ids.append(known.row(row.channel, item.id, row.membership))
@@ -121,27 +121,27 @@ def _row(
     late_by, behind = chunk.judged(channel, identity.ts, identity.feed)
     shown = identity.copied or identity
     row = EventRow(
-        docid,
-        channel.name,
-        shown.id,
-        shown.version,
-        docid if identity.item is None else identity.item,
-        identity.ts,
-        received,
-        late_by is not None,
-        behind,
-        item.ts,
-        item.event.time_source or ("received" if item.ts is None else "given"),
-        content,
-        cells,
-        chunk.memberships.number(Membership(frozenset({item.by} - {0}), identity.copied is None)),
-        item.start,
+        docid=docid,
+        channel=channel.name,
+        id=shown.id,
+        version=shown.version,
+        item=docid if identity.item is None else identity.item,
+        ts=identity.ts,
+        received=received,
+        late=late_by is not None,
+        behind=behind,
+        declared=item.ts,
+        time_source=item.event.time_source or ("received" if item.ts is None else "given"),
+        content=content,
+        cells=cells,
+        membership=chunk.memberships.number(Membership(frozenset({item.by} - {0}), identity.copied is None)),
+        start=item.start,
     )
     return row, late_by
 
 
 def _united(chunk: Chunk, row: EventRow, copied: KnownEvent) -> int | None:
-    """Return the docid of the row of this chunk that holds a copy too from now on; None if it needs its own row.
+    """Return the docid of the row of this chunk that stands for a copy, too; None if the copy needs its own row.
 
     One row has one place in the intake order, at which it is judged late, and so is what is published for it.  Items
     that are equal in two feeds have documents of their own, which name the feeds.

@@ -22,14 +22,19 @@ __all__ = ["end_input", "take_heartbeat"]
 
 
 def end_input(connection: Connection, now: int) -> None:
-    """Take in that nothing comes any more, in the transaction of ``connection``; ``now`` is the time of receipt."""
+    """Say that nothing comes any more: send each channel a heartbeat of the last time there is.
+
+    Args:
+        connection: of the transaction.
+        now: the time of receipt.
+    """
     for name in read_channels(connection):
         if name != ANSWERS and name not in HOME_CHANNELS and not is_published(connection, name):
             take_heartbeat(connection, name, LAST_TIME, now)
 
 
 def take_heartbeat(connection: Connection, channel: str, time: int, now: int, *, strict: bool = False) -> int:
-    """Take in that all events of a channel up to a time are in; return its place of the intake order.
+    """Note that all events of a channel up to a time are in; return the heartbeat's place of the intake order.
 
     Args:
         connection: of the transaction.

@@ -41,11 +41,11 @@ class KnownEvent(NamedTuple):
     received: int | None
     """Time when the event was first seen; None if that is not kept."""
     whole: bool
-    """Not a copy of an event that another stream brought."""
+    """Whether it is the event itself, and not a copy of an event that another stream brought."""
 
     @property
     def scope(self) -> tuple[str, int]:
-        """Within one scope an id is of one item: a feed, else a stream, else the channel."""
+        """Scope within which an id is of one item: the feed, else the stream, else the channel."""
         return _scope(self.feed, self.stream)
 
     @property
@@ -122,7 +122,7 @@ class IdsOfChannel:
             self.versions[base] = [versions[0], *between, versions[-1]]
 
     def add_new(self, rows: Iterable[IdRow]) -> None:
-        """Note events whose ids stood for none, and that came by no stream."""
+        """Note events with ids that no event had, and that came by no stream."""
         new = {row[1]: row for row in rows}
         self._new |= new
         self.asked.update(new)
@@ -184,7 +184,7 @@ class KnownEvents:
         self._learn_next(items)
 
     def _learn_next(self, items: Sequence[CheckedEvent]) -> None:
-        """Read whether the ids are taken that items of feeds get if their own ids are known."""
+        """Read which ids are taken of those that items of feeds get where events have their own ids already."""
         wanted: dict[str, set[str]] = {}
         for item in items:
             feed, channel = item.event.feed, item.event.channel
@@ -221,8 +221,8 @@ class KnownEvents:
         self.of_channel(channel).add(base, known)
 
     def add_new(self, rows: Sequence[IdRow]) -> None:
-        """Note events whose ids stood for none, and that came by no stream."""
-        # Rows of two channels stand in turn where they are of feeds.
+        """Note events with ids that no event had, and that came by no stream."""
+        # Rows of a feed's channel and of its raw channel stand by turns.
         by_channel: dict[str, list[IdRow]] = {}
         for row in rows:
             by_channel.setdefault(row[0], []).append(row)
@@ -296,7 +296,7 @@ class KnownEvents:
         return id_
 
     def _is_taken(self, channel: str, id_: str) -> bool:
-        """Tell whether an id is taken; of the event's own id ``learn`` has told already."""
+        """Tell whether an id is taken, by asking the catalogue; ``learn`` has asked for events' own ids already."""
         if id_ in self.of_channel(channel).free:
             return False
         statement = sa.select(EVENT_IDS.c.docid).where(EVENT_IDS.c.channel == channel, EVENT_IDS.c.id == id_)
@@ -304,7 +304,7 @@ class KnownEvents:
 
 
 def _next_id(item: CheckedEvent, feed: str, known: Sequence[KnownEvent], mine: Sequence[KnownEvent]) -> str:
-    """Return the id of the next event with an id that is known; ``mine`` are those of them that it is a version of."""
+    """Return the id of a further event whose own id is known; ``mine`` are the known events that it is a version of."""
     base = item.id
     if known[0].scope != _scope(feed, item.by):
         base = f"{item.id} ({feed or (item.event.channel if item.stream is None else item.stream.name)})"

@@ -50,7 +50,7 @@ class Taker(Protocol):
 
 
 _AT_ONCE = 20_000
-"""Records for one report."""
+"""Records of one report at most."""
 
 
 def records_of(source: object, reading: Reading) -> Iterable[Record]:

@@ -53,7 +53,14 @@ __all__ = ["Intake", "IntakeReport"]
 
 
 class Intake:
-    """Takes records into a home.  ``now`` gives microseconds since the epoch; ``limits`` say what a document may be."""
+    """Takes records into a home.
+
+    Args:
+        home: the home.
+        strict: refuse events of channels that do not exist.
+        now: gives the time of receipt, microseconds since the epoch.
+        limits: of a document.
+    """
 
     def __init__(
         self,
@@ -76,10 +83,10 @@ class Intake:
         """Take records in their order; everything that can be taken is."""
         report = IntakeReport()
         for chunk in record_runs(_without_notes(records, report)):
-            # What is made of a chunk refers to itself nowhere.
+            # Nothing that a chunk becomes is part of a cycle, so the collector can wait.
             with named_file_faults(self.home.root), collecting_later():
                 self._take(chunk, report)
-                chunk.clear()  # the collector would look at all records once more
+                chunk.clear()  # else the collector, which begins again now, would look at all records
         return report
 
     def _take(self, chunk: list[Record], report: IntakeReport) -> None:
@@ -127,7 +134,7 @@ class Intake:
                         keep_position(chunk.connection)
         except XsclError as error:
             if error.condition in FAULTS:
-                raise  # the record can do nothing about it
+                raise  # a fault of disk or database is none of the record
             problem = Rejected(record.source, error.condition, str(error).partition("] ")[2])
             report.note(problem)
             with self.catalog.begin() as connection:
@@ -157,7 +164,7 @@ class Intake:
         if FeedDocument in kinds:
             grouped = groupby(records, lambda record: isinstance(record, FeedDocument))
             runs = [(is_feed, list(run)) for is_feed, run in grouped]
-        # What takes time is done before the transaction.
+        # Checks take time, so they are made before the transaction, which keeps others from writing.
         plain = [record for is_feed, run in runs if not is_feed for record in run]
         checked = in_fresh_dictionary(_check_all, plain, self.terms.limits) if plain else []
         with open_chunk(self.terms, report) as chunk:

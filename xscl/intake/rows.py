@@ -120,12 +120,12 @@ def without_known(
 
     Args:
         chunk: their transaction.
-        table: what they were read from; of its rows nothing is asked.
+        table: their table, which says how ids were made; its rows are not read.
         batch: the rows.
         digests: of the rows, where that is known already and their ids are kept one by one.
 
     Returns:
-        The rows that are kept, which they are, and their digests if their ids are kept one by one.
+        The rows that are kept, their places among the given ones, and their digests if ids are kept one by one.
     """
     root = chunk.terms.home.root
     known = known_rows(chunk.connection, root, batch.channel, batch.ids, batch.cells, batch.kept, digests)

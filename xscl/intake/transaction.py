@@ -80,7 +80,7 @@ class Chunk:
     known: KnownEvents
     feeds: FeedTimes
     moves: int = 0
-    """Number of moves of clocks."""
+    """Number of times that clocks moved."""
     moved: set[str] = field(default_factory=set)
     """Channels that have a newer event than before."""
     placed: dict[tuple[str, str], list[tuple[int, int]]] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Chunk:
     polls: list[Mapping[str, Scalar]] = field(default_factory=list)
     """Rows about polls whose documents are taken here."""
     files: list[Path] = field(default_factory=list)
-    """Written so far."""
+    """Files that were written so far."""
     written: list[tuple[Path, pa.Table]] = field(default_factory=list)
     """Files of events among these, with their rows."""
     report: IntakeReport = field(default_factory=IntakeReport)
@@ -151,10 +151,10 @@ class Chunk:
         self.moved.add(channel.name)
 
     def judged(self, channel: ChannelInfo, ts: int, feed: str = "") -> tuple[int | None, int]:
-        """Judge an event of this time, which moves the clock, and that of its feed.
+        """Judge an event of a time, which moves the channel's clock and its feed's.
 
         Returns:
-            the clock's time, or the heartbeat's, if it is late now, else None; how far the clock is beyond it.
+            The clock's time, or the heartbeat's, if the event is late now, else None; how far the clock is beyond it.
         """
         shown = self.clocks.shown(channel)
         of_feed = self.feeds.late_by(channel, feed, ts, self.clocks.greatest) if channel.auto else None
@@ -200,7 +200,7 @@ class Chunk:
         )
 
     def write_file(self, table: pa.Table) -> str:
-        """Write events in the shape of ``EVENT_SCHEMA``, one after the other in number; the file's path in the home."""
+        """Write a file of events, which have the shape of ``EVENT_SCHEMA``, by number; return its path in the home."""
         first, last = table.column("docid")[0].as_py(), table.column("docid")[-1].as_py()
         step("intake.write")
         file = write_event_file(new_event_file(self.terms.home.folder("events"), first), table)
@@ -233,7 +233,7 @@ class Chunk:
 
 @contextmanager
 def open_chunk(terms: Terms, report: IntakeReport) -> Iterator[Chunk]:
-    """Return a transaction that is written at the end, and counted in ``report`` once it is committed."""
+    """Open a transaction that is written at the end, and counted in ``report`` once it is committed."""
     catalog = terms.home.catalog
     chunk: Chunk | None = None
     step("intake.chunk")
