@@ -6,8 +6,8 @@ before.  With an idle time, it is at most so far behind the events taken in anyw
 published document makes no event late that is taken in: the intake settled that, perhaps before the match was found.
 
 A channel without a lateness that only queries publish to has the watermark of the channels which these read
-(``store.watermarks``).  A document of it is in time; but if it is older than the watermark, the join state has done
-with some of its partners, as above.
+(``store.watermarks``).  A document of it is in time; but if it is older than the watermark right before the place at
+which it is found, the join state may have done with some of its partners, and steps have gone on.
 
 A document that waited until times were settled is judged by the watermark of its channel, whatever its clock shows.
 
@@ -38,6 +38,7 @@ from xscl.catalog.records import ChannelInfo
 from xscl.catalog.tables import INTAKE_FILES
 from xscl.store.home import Home
 from xscl.store.parquet import checked_dataset
+from xscl.templates.absence import NEVER
 
 __all__ = ["Lateness", "judged"]
 
@@ -72,13 +73,13 @@ def judged(
         channel = span.clocks.channels.get(name)
         if channel is None or channel.lateness is None:
             behinds = _behind_feeds(span, name, found, tables) if span.has_parts else [0] * len(found)
-            yield from _by_watermark(found, behinds, span.state.watermarks.get(name))
+            yield from _by_watermark(found, behinds, _watermarks(span, name, found, tables))
             continue
         settled, found = (
             [each for each in found if _is_settled(each)],
             [each for each in found if not _is_settled(each)],
         )
-        yield from _by_watermark(settled, [0] * len(settled), span.state.watermarks.get(name))
+        yield from _by_watermark(settled, [0] * len(settled), [span.state.watermarks.get(name)] * len(settled))
         if not found:
             continue
         channel = replace(channel, heartbeat=None)  # it speaks of events that are taken in
@@ -99,12 +100,27 @@ def _is_settled(event: PublishedEvent) -> bool:
 
 
 def _by_watermark(
-    events: Sequence[PublishedEvent], behind: Sequence[int], watermark: int | None
+    events: Sequence[PublishedEvent], behind: Sequence[int], watermarks: Sequence[int | None]
 ) -> Iterator[tuple[PublishedEvent, Lateness]]:
-    """Judge documents of a channel without a lateness."""
-    for event, by in zip(events, behind, strict=True):
+    """Judge documents, each by a watermark of its channel; one that is late is taken again at once."""
+    for event, by, watermark in zip(events, behind, watermarks, strict=True):
         late = watermark is not None and event.output.ts < watermark
         yield event, Lateness(late, again=late, shown=watermark if late else None, behind=by)
+
+
+def _watermarks(
+    span: BatchRange, channel: str, events: Sequence[PublishedEvent], tables: Sequence[pa.Table]
+) -> list[int | None]:
+    """Return the watermark of a channel that queries feed, right before the place at which each document is found.
+
+    Steps and absences have answered up to there, whichever batch the place is in.  Where there are none, the watermark
+    is that before the batch: all that the batch has is joined together.
+    """
+    before = span.state.watermarks.get(channel)
+    came = np.array([event.output.came for event in events], dtype=np.int64)
+    settled = settled_times(span, [(channel, None)], tables)[channel, None].at(came - 1).tolist()
+    known = (max(time, NEVER if before is None else before) for time in settled)
+    return [None if time == NEVER else time for time in known]
 
 
 def _behind_feeds(
