@@ -32,7 +32,7 @@ from xscl.catalog.tables import (
     REJECTED,
     STATE_FILES,
 )
-from xscl.language.facts import ANSWERS
+from xscl.language.facts import is_made
 from xscl.store.home import Home
 
 __all__ = ["batch_columns", "batch_rows", "skipped_notes", "state_notes", "template_rows"]
@@ -89,10 +89,9 @@ def state_notes(home: Home) -> Iterator[str]:
 def _unsettled(connection: Connection) -> Iterator[str]:
     """Yield the channels that queries may read, with neither a lateness nor heartbeats, which no query feeds."""
     settling = CHANNELS.c.lateness, CHANNELS.c.heartbeat, CHANNELS.c.wall
-    nothing = (CHANNELS.c.name != ANSWERS, *(column.is_(None) for column in settling))
-    names = sa.select(CHANNELS.c.name).where(*nothing).order_by(CHANNELS.c.name)
+    names = sa.select(CHANNELS.c.name).where(*(column.is_(None) for column in settling)).order_by(CHANNELS.c.name)
     feeders = read_feeders(connection)
-    return (name for name in connection.scalars(names) if name not in feeders)
+    return (name for name in connection.scalars(names) if name not in feeders and not is_made(name))
 
 
 def skipped_notes(catalog: Catalog, first: int) -> Iterator[str]:

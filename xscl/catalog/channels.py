@@ -17,7 +17,7 @@ from xscl.catalog.prepared import prepared
 from xscl.catalog.records import RAW, ChannelInfo, StreamInfo
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import CHANNELS, STREAMS
-from xscl.language.facts import ANSWERS, SUB_QUERIES, ChannelFacts
+from xscl.language.facts import ChannelFacts, is_made
 
 __all__ = [
     "add_stream",
@@ -138,7 +138,7 @@ def require_channel_name(name: str) -> None:
         CatalogError: ``XSCL_BAD_NAME``.
     """
     require_name(name)
-    if name == ANSWERS or name.startswith(SUB_QUERIES):
+    if is_made(name):
         raise CatalogError(
             "XSCL_BAD_NAME",
             f"{name} is for what queries find: the answers of windows, and those of queries in parentheses",

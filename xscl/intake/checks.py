@@ -23,7 +23,7 @@ from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import ChannelInfo, StreamInfo
 from xscl.ingest.records import Rejected
 from xscl.ingest.rows import cells_document, fit_row, infer_schema, row_cells, row_digest
-from xscl.language.facts import ANSWERS
+from xscl.language.facts import is_made
 from xscl.store.event_content import document_digest, stored_documents
 
 __all__ = [
@@ -95,8 +95,9 @@ def check_channel_name(name: object) -> None:
             f"{name!r} is no name for a channel; one begins with a letter or '_', and has letters, digits, '_', "
             f"and inside '-' and '.', at most {MAX_NAME} characters",
         )
-    if name == ANSWERS:
-        raise DocumentError("XSCL_BAD_CHANNEL_NAME", f"{name} is for the answers of windows, which queries make")
+    if is_made(name):
+        what = "for what queries find: the answers of windows, and those of queries in parentheses"
+        raise DocumentError("XSCL_BAD_CHANNEL_NAME", f"{name} is {what}")
     if (reason := whose_rows(name)) is not None:
         raise DocumentError("XSCL_BAD_CHANNEL_NAME", reason)
 

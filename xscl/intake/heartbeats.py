@@ -15,7 +15,7 @@ from xscl.catalog.home_channels import HOME_CHANNELS
 from xscl.catalog.intake_order import add_heartbeat, take_places
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.suggestions import how_created, no_channel
-from xscl.language.facts import ANSWERS
+from xscl.language.facts import is_made
 from xscl.registry.publish_graph import is_published
 
 __all__ = ["end_input", "take_heartbeat"]
@@ -29,7 +29,7 @@ def end_input(connection: Connection, now: int) -> None:
         now: the time of receipt.
     """
     for name in read_channels(connection):
-        if name != ANSWERS and name not in HOME_CHANNELS and not is_published(connection, name):
+        if not is_made(name) and name not in HOME_CHANNELS and not is_published(connection, name):
             take_heartbeat(connection, name, LAST_TIME, now)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-__all__ = ["ANSWERS", "SUB_QUERIES", "ChannelFacts", "asks_kind", "deciding", "is_sub_query"]
+__all__ = ["ANSWERS", "SUB_QUERIES", "ChannelFacts", "asks_kind", "deciding", "is_made", "is_sub_query"]
 
 ANSWERS = "xscl.answers"
 """Channel of the documents that windows of matches make."""
@@ -52,3 +52,8 @@ def deciding(facts: ChannelFacts | None, is_asked: bool) -> ChannelFacts:
 def is_sub_query(name: str) -> bool:
     """Tell whether a name is that of a sub-query, or of its channel."""
     return name.startswith(SUB_QUERIES)
+
+
+def is_made(channel: str) -> bool:
+    """Tell whether the engine alone makes the events of a channel: answers, and what sub-queries find."""
+    return channel == ANSWERS or is_sub_query(channel)

@@ -9,6 +9,7 @@ import pytest
 
 import xscl
 from xscl.answers.explaining.explain import explain
+from xscl.answers.status import state_notes
 from xscl.base.errors import CatalogError, QueryError
 from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import QUERIES
@@ -170,6 +171,30 @@ def test_names_of_sub_queries_are_nobodys(engine: Engine) -> None:
         with pytest.raises(CatalogError):
             attempt()
     assert hidden(engine) == [name]
+
+
+def test_nobody_else_sends_events_to_the_channels_of_sub_queries(engine: Engine) -> None:
+    engine.register("(SELECT p AS p, l AS l FROM cpu[./pid->p][./load->l])->x[./p->p]", name="all")
+    engine.ingest(loads())
+    engine.run_once()
+    found = sorted(match.id for match in engine.matches("all"))
+    (channel,) = hidden(engine)
+    for name in (channel, "xscl.sub.another"):
+        report = engine.ingest([xscl.Event(name, "x", 1, row={"p": 1, "l": 1.0}), xscl.Event(name, "y", 1, xml="<a/>")])
+        assert [each.condition for each in report.problems] == ["XSCL_BAD_CHANNEL_NAME"] * 2
+    engine.run_once()
+    assert sorted(match.id for match in engine.matches("all")) == found
+
+
+def test_input_ends_where_sub_queries_have_ended(engine: Engine) -> None:
+    engine.register("(SELECT p AS p FROM cpu[./pid->p])->x[./p->p] JOIN {p = q, 1 h} S->y[./q->q]", name="joined")
+    engine.ingest(loads())
+    engine.run_once()
+    (channel,) = hidden(engine)
+    engine.drop("joined")
+    assert channel not in " ".join(state_notes(engine.home))
+    engine.end_input()
+    engine.run_once()
 
 
 def test_channels_would_feed_themselves_through_a_sub_query(engine: Engine) -> None:
