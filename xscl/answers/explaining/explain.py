@@ -66,8 +66,8 @@ def _select(info: QueryInfo) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class AbsentFacts:
-    """Something that answers wait for: its channel, and when they are certain."""
+class AwaitedFacts:
+    """A channel whose times answers wait for, and how far these have to pass."""
 
     channel: str
     certain: str
@@ -126,9 +126,9 @@ class Explanation:
     links: tuple[LinkFacts, ...]
     variables: tuple[VariableFacts, ...]
     definitions: tuple[Defined, ...]
-    absent: tuple[AbsentFacts, ...]
-    """Blocks that must not be there."""
-    ends: tuple[AbsentFacts, ...]
+    absent: tuple[AwaitedFacts, ...]
+    """Blocks that must not be there, by their channels."""
+    ends: tuple[AwaitedFacts, ...]
     """Channels whose times end windows of matches, or decide steps."""
     steps: tuple[StepFacts, ...]
     """Steps in the order in which they are taken."""
@@ -257,7 +257,7 @@ def query_names(catalog: Catalog, wanted: QueryFilter) -> tuple[str, ...]:
     return tuple(info.name for info in list_queries(catalog, wanted))
 
 
-def _absent(catalog: Catalog, compiled: CompiledQuery, level: ast.Level) -> Iterator[AbsentFacts]:
+def _absent(catalog: Catalog, compiled: CompiledQuery, level: ast.Level) -> Iterator[AwaitedFacts]:
     """Yield what must not be there, and how certain that is."""
     if compiled.absence is None:
         return
@@ -268,10 +268,10 @@ def _absent(catalog: Catalog, compiled: CompiledQuery, level: ast.Level) -> Iter
             name if not end.offset else f"{format_duration(abs(end.offset))} {_side(end.offset)} {name}"
             for end, name in zip(ends, names, strict=True)
         ]
-        yield AbsentFacts(channel, " or ".join(times), settled(channel))
+        yield AwaitedFacts(channel, " or ".join(times), settled(channel))
 
 
-def _ends(catalog: Catalog, compiled: CompiledQuery, tree: ast.Query, level: ast.Level) -> Iterator[AbsentFacts]:
+def _ends(catalog: Catalog, compiled: CompiledQuery, tree: ast.Query, level: ast.Level) -> Iterator[AwaitedFacts]:
     """Yield the channels whose times end the windows of a query, or decide its steps."""
     if tree.aggregate is None and tree.steps is None:
         return
@@ -280,9 +280,9 @@ def _ends(catalog: Catalog, compiled: CompiledQuery, tree: ast.Query, level: ast
     if tree.aggregate is not None:
         end = "the last match of a window" if tree.aggregate.every is None else "the end of a window"
     for channel in dict.fromkeys(compiled.channels):
-        yield AbsentFacts(channel, end, settled(channel))
+        yield AwaitedFacts(channel, end, settled(channel))
     for part in compiled.stepped[len(compiled.stepped) - len(tree.negations) :]:
-        yield AbsentFacts(
+        yield AwaitedFacts(
             part.compiled.channels[0], "the end of what must not be there", settled(part.compiled.channels[0])
         )
 

@@ -106,7 +106,7 @@ class _Reader:
         self.made, self.query, self.compile, self.sub_query = made, query, compile_, sub_query
 
     def answers(self) -> Source:
-        """Return where the answers of the query come from."""
+        """Return the channel or the operator that the answers of the query come from."""
         text, level = self.query.text, self.query.level
         compiled = self.compile(text, self.query.namespaces)
         if level is not None:
@@ -114,7 +114,7 @@ class _Reader:
         return self.source(parse_query(text), text, compiled)
 
     def source(self, tree: ast.Query, text: str, compiled: CompiledQuery) -> Source:
-        """Return where the matches of a query come from."""
+        """Return the channel or the operator that the matches of a query come from."""
         if compiled.stepped:
             return self._steps(tree, text, compiled)
         if compiled.windowed is not None:
@@ -134,7 +134,7 @@ class _Reader:
         return self.source(_part_tree(text), text, compiled)
 
     def _block(self, place: int, block: ast.Block, compiled: CompiledQuery) -> Source:
-        """Return where the documents of a block come from."""
+        """Return the channel or the operator that the documents of a block come from."""
         conditions = [_predicate(block, each) for each in block.predicates if _is_condition(each)]
         channel = self._channel(block.channel)
         if not conditions and not block.steps:

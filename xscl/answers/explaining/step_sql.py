@@ -34,10 +34,12 @@ __all__ = ["StepRelations", "relations_of", "step_statement"]
 
 @dataclass(frozen=True, slots=True)
 class StepRelations:
-    """Relations that the statement of a step reads, with their columns."""
+    """Relations that the statement of a step reads, each as a name with its columns."""
 
     queries: tuple[str, tuple[str, ...]]
+    """Relation with a row for each query: the groups of its parts, and its numbers."""
     parts: tuple[tuple[str, tuple[str, ...]], ...]
+    """Relation of the matches of each part."""
 
 
 class _Pair(NamedTuple):
@@ -140,7 +142,7 @@ class _Writer:
         return name
 
     def _node(self, node: Node) -> str:
-        """Write a step; returns the name of its rows."""
+        """Write the relations of a step; return the name of the last, which has its rows."""
         match node:
             case Part(number):
                 columns = ", ".join(f"p.{name}" for name in ("start", "ts", *self._of_part(number)))
@@ -194,7 +196,7 @@ class _Writer:
         return found + [self._compared(each, scope) for each in skip.comparisons]
 
     def _window(self, slot: int) -> str:
-        """Return a window in microseconds that was taken out."""
+        """Return the length of a window in microseconds, which is one of a query's numbers."""
         return f"q.n{slot}" if self.numbers is None else str(int(self.numbers[slot]))
 
     def _equal(self, key: Key, scope: _Scope) -> str:

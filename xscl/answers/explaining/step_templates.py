@@ -51,7 +51,7 @@ class StepTemplate:
 
     @property
     def has_longest(self) -> bool:
-        """Whether others decide for a match."""
+        """Whether other matches decide which are answers, as LONGEST has it."""
         return any(isinstance(node, Fold) and node.longest for node in numbered_nodes(self.definition.root))
 
     @property

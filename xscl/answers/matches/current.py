@@ -35,12 +35,12 @@ class Current:
     times: Times
     """Bounds of the matches among which these are."""
     of_newest: bool
-    """Whether only matches with the time of the newest one are current."""
+    """Whether only matches with the time of the newest match are current."""
 
     def among(
         self, found: Iterator[FoundMatch], build: Callable[[Iterator[FoundMatch]], Iterable[Match]]
     ) -> Iterator[FoundMatch]:
-        """Yield the current ones of matches that come by time; ``build`` reads their values."""
+        """Yield the current matches among some that come by time; ``build`` reads their values."""
         newest: dict[_Key, FoundMatch] = {}
         ts = None
         while part := list(islice(found, _PART)):
@@ -75,19 +75,19 @@ def current_of(home: Home, query: str | None, by: Sequence[str], times: Times, n
     parsed = parse_query(info.text)
     aggregate = parsed.aggregate
     if aggregate is None:
-        return Current(tuple(by), times, False)
+        return Current(tuple(by), times, of_newest=False)
     if aggregate.every is None:
-        return Current(tuple(by) or _told_groups(info, parsed), times, False)
+        return Current(tuple(by) or _told_groups(info, parsed), times, of_newest=False)
     assert aggregate.window is not None
     groups = tuple(by) or None
     settled = _settled_time(home, parsed) if info.live else None
     if settled is None or (settled > LAST_TIME and now is None):
-        return Current(groups, times, True)
+        return Current(groups, times, of_newest=True)
     limit = settled if now is None else min(settled, now)
     end = min((limit - aggregate.window) // aggregate.every * aggregate.every + aggregate.window, LAST_TIME)
     since = end if times.since is None else max(times.since, end)
     until = end if times.until is None else min(times.until, end)
-    return Current(groups, replace(times, since=since, until=until), False)
+    return Current(groups, replace(times, since=since, until=until), of_newest=False)
 
 
 def _settled_time(home: Home, query: ast.Query) -> int | None:

@@ -22,11 +22,13 @@ class Cursor:
     """
 
     batch: int
+    """Number of the batch."""
     docids: tuple[int, ...] = ()
     """Documents of the match before the cursor, in block order; empty before all matches of the batch."""
     query: int = 0
     """Number of the match's query."""
     nodes: tuple[int, ...] = ()
+    """Result nodes of the match, in block order."""
 
     def is_behind(self, other: Cursor) -> bool:
         """Tell whether another place comes before this one."""

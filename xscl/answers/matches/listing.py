@@ -207,10 +207,12 @@ def list_matches(home: Home, listing: Listing = ALL_MATCHES, **given: Any) -> Ma
     after, limit = asked.after, asked.limit
     since, until, now = (time_bound(name, getattr(asked, name)) for name in ("since", "until", "now"))
     times = Times.of(since, until, now, asked.window)
+    least = times.least  # notes speak of the bounds that were asked for
     begin = None if after is None else parse_cursor(after)
     _refuse_mixed(asked)
     current = current_of(home, asked.query, asked.by, times, now) if asked.current else None
-    times, least = times if current is None else current.times, times.least
+    if current is not None:
+        times = current.times
     with named_file_faults(home.root):
         reader = MatchReader(home, asked.query, times, first=0 if begin is None else begin.batch)
         if begin is not None:
@@ -240,13 +242,13 @@ def _refuse_mixed(asked: Listing) -> None:
 
 
 def named_matches(home: Home, matches: Iterator[_Item]) -> Iterator[_Item]:
-    """Give the same, with faults of files by their names."""
+    """Yield the same; faults of files on the way get their names."""
     with named_file_faults(home.root):
         yield from matches
 
 
 def with_other_documents(matches: Iterable[Match]) -> Iterator[Match]:
-    """Yield the first of all matches with the same document."""
+    """Yield matches, of several with the same document only the first."""
     seen: set[str] = set()
     for match in matches:
         key = digest_text(match.document)
@@ -314,7 +316,7 @@ def built_matches(home: Home, found: Iterator[FoundMatch]) -> Iterator[Match]:
     shown: dict[int, Shown] = {}
     for part in growing_parts(found):
         documents = _documents(home, part, channels)
-        # What is gone since it was found is not listed.
+        # A match whose events have gone since it was found is not listed.
         whole = [item for item in part if all(docid in documents for docid in item.match.docids)]
         there = [item for item in whole if item.retracted is None]
         wanted = []

@@ -125,7 +125,7 @@ class MatchReader:
         self._home = home
         self._times = times
         self.committed = Committed.now(home, first)
-        # Behind the batches: a cursor passes no batch with a query that came in between.
+        # Queries are read behind the batches, so that no cursor passes a batch of a query that came in between.
         self.asked = None if query is None else named_queries(home, query)
         """Queries of that name; None: all queries."""
         self._subscribers: dict[int, list[QueryInfo]] = {}
@@ -133,7 +133,7 @@ class MatchReader:
         self._groups = None if self.asked is None else frozenset(self._subscribers)
         self._meanings: dict[Part, Meanings] = {}
         self._held = 0
-        """Their bytes."""
+        """Bytes of ``_meanings``."""
         self._retracted: dict[tuple[tuple[int, ...], tuple[int, ...]], list[Retracted]] | None = None
         """Matches that were taken back, by documents and nodes; None: not read yet."""
 
@@ -324,7 +324,7 @@ class MatchReader:
     def _seen(self, match: StoredMatch, members: Mapping[int, Member]) -> Iterator[FoundMatch]:
         """Give a stored match once for each query that sees it."""
         if any(docid not in members for docid in match.docids):
-            return  # gone meanwhile
+            return  # upkeep has removed an event meanwhile
         mine = tuple(members[docid] for docid in match.docids)
         events = [member.event for member in mine]
         named = [(event.channel, event.id) for event in events]

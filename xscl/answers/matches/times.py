@@ -40,7 +40,7 @@ class Times:
 
     @property
     def least(self) -> int | None:
-        """No match is older."""
+        """Earliest time that a match within the bounds may have; None: any."""
         return max((bound for bound in (self.begin, self.since) if bound is not None), default=None)
 
     def __bool__(self) -> bool:

@@ -28,7 +28,7 @@ __all__ = ["Written", "open_stream", "read_page", "router"]
 router = APIRouter(prefix="/v1", tags=["matches"])
 
 _PART = 200
-"""Matches that a stream reads together."""
+"""Matches that a stream reads together at most."""
 _QUIET_S = 15.0
 """Seconds after which a stream without news sends a comment, so that nobody takes it for dead."""
 _EVENTS: dict[int | str, dict[str, Any]] = {
@@ -39,7 +39,7 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
 }
 
 Written = Callable[[Match], dict[str, Any]]
-"""Form in which a match is given, with the ``cursor`` behind it."""
+"""Writes a match as a record of JSON, with the ``cursor`` behind it."""
 _line: Written = partial(match_json, cursor=True)
 
 _Cursor = Annotated[
@@ -147,9 +147,7 @@ def read_page(
 ) -> tuple[list[dict[str, Any]], str]:
     """Read the matches behind a cursor; return them, and the cursor that goes on behind them."""
     listing = list_matches(service.home, Listing(query=query, after=after, limit=limit))
-    found = [written(match) for match in listing]
-    # A page that is not full has reached the end of the listing, and knows the cursor behind it.
-    return found, listing.cursor if len(found) < limit else str(found[-1]["cursor"])
+    return [written(match) for match in listing], listing.cursor
 
 
 class _LiveStream(StreamingResponse):
