@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,6 +17,7 @@ from xscl.answers.matches.listing import Listing
 from xscl.catalog.channels import read_channels
 from xscl.engine import Engine
 from xscl.registry.query_list import QueryFilter
+from xscl.store.home import init_home
 
 
 @pytest.fixture
@@ -264,6 +267,17 @@ def test_late_events_are_chosen_by_datetimes(opened: Engine) -> None:
     assert opened.replay_late(since=at, until=at).events == 1
     taken = opened.replay_late(until=at)
     assert (taken.events, taken.before) == (1, 1)
+
+
+def test_a_given_session_that_was_stopped_is_named(tmp_path: Path) -> None:
+    class Stopped:
+        sparkContext = SimpleNamespace(_jsc=None)  # noqa: N815 - pyspark's name
+        dataSource = SimpleNamespace(register=lambda source: None)  # noqa: N815
+
+    session: Any = Stopped()
+    with Engine(init_home(tmp_path / "home"), spark=session) as engine, pytest.raises(xscl.EngineError) as refused:
+        engine.sql("SELECT 1")
+    assert refused.value.condition == "XSCL_SPARK_GONE" and "has been stopped" in str(refused.value)
 
 
 def test_a_rejected_event_of_a_program_is_named(matched: Engine) -> None:

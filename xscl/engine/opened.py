@@ -19,7 +19,7 @@ from xscl.planning.planner import Planner
 from xscl.registry.channel_names import ChannelNames
 from xscl.registry.query_list import count_queries
 from xscl.registry.registry import Registry
-from xscl.spark.session import forget_session, session_has_ended, start_session
+from xscl.spark.session import forget_session, is_stopped, session_has_ended, start_session
 from xscl.spark.session_options import LOCAL, SessionOptions
 from xscl.store.home import Home
 from xscl.templates.rules import RULES
@@ -111,8 +111,18 @@ class OpenedHome:
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session, started on first use, and anew if its Java has ended or its server no longer knows it."""
+        """The Spark session, started on first use, and anew if its Java has ended or its server no longer knows it.
+
+        Raises:
+            EngineError: ``XSCL_SPARK_GONE``: the session that was given has been stopped.
+        """
         with self._spark_lock:
+            if self._is_given and self._spark is not None and is_stopped(self._spark):
+                raise EngineError(
+                    "XSCL_SPARK_GONE",
+                    "the session of Spark that was given has been stopped",
+                    hint="open the home with another one: xscl.connect(home=…, spark=…)",
+                )
             if self._spark is not None and not self._is_given and session_has_ended(self._spark):
                 forget_session(self._spark)
                 self._spark = None

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "forget_session",
+    "is_stopped",
     "session_has_ended",
     "spark_has_gone",
     "start_session",
@@ -221,6 +222,11 @@ def session_has_ended(session: SparkSession | None = None) -> bool:
         return server_has_gone(session)
     process = _java_process()
     return process is not None and process.poll() is not None
+
+
+def is_stopped(session: SparkSession) -> bool:
+    """Return whether somebody has stopped the context of a session, which is then of no use."""
+    return not is_remote(session) and getattr(session.sparkContext, "_jsc", None) is None
 
 
 def spark_has_gone(error: BaseException) -> bool:
