@@ -264,6 +264,7 @@ def test_commands(run: Run, server: FeedServer, monkeypatch: pytest.MonkeyPatch,
     assert run("feed", "set", url, "--pause").code == 0
     assert "is paused and was not asked" in run("feed", "fetch", url).err
     assert run("feed", "set", url, "--pause", "--resume").code == 2
+    assert "the interval counts from the next poll on" in run("feed", "set", url, "--interval", "2 h").err
     assert run("feed", "drop", gone).code == 0
     assert run("feed", "drop", gone).code == 1
     assert [row["status"] for row in json.loads(run("feed", "list", "--json").out)] == ["paused", "not subscribed"]
@@ -292,6 +293,15 @@ def test_the_environment_allows_private_networks_in_every_command(
     monkeypatch.delenv("XSCL_ALLOW_PRIVATE")
     # It was said for those commands, and for no feed.
     assert "XSCL_PRIVATE_ADDRESS" in run("feed", "fetch", "--all").err
+
+
+def test_a_long_title_is_cut_for_a_person(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "long.rss").write_bytes(rss("one").replace(b"<title>", b"<title>" + b"x" * 5_000))
+    run("ingest", "long.rss")
+    for words in (("feed", "list", "--format", "table"), ("feed", "show", "xxx")):
+        ran = run(*words)
+        assert ran.code == 0 and "x" * 199 + "…" in ran.out and "x" * 200 not in ran.out, words
+    assert "x" * 5_000 in run("item", "list", "--json").out
 
 
 def test_links_without_a_scheme_are_completed_alike(run: Run, tmp_path: Path) -> None:

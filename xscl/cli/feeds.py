@@ -16,7 +16,7 @@ from xscl.base.terminal import give_bytes, show
 from xscl.base.types import now_micros
 from xscl.cli.commands import command
 from xscl.cli.items import put_items
-from xscl.cli.options import Printing, ServedOptions, complain, exit_partly, say
+from xscl.cli.options import LONG, Printing, ServedOptions, complain, cut, exit_partly, say
 from xscl.cli.polls import ContactOption, poll_settings, tell_fetched
 from xscl.cli.printing import Format, print_rows
 from xscl.cli.progress import shown_progress
@@ -190,14 +190,17 @@ def feed_show(
     width = max(map(len, row))
     for name, value in row.items():
         if value is not None:
-            show(f"{name:<{width}}  {value}")
+            show(f"{name:<{width}}  {cut(str(value), LONG) if name == 'title' else value}")
     if newest:
         show("")
         put_items(newest)
 
 
 def _short(row: dict[str, object]) -> dict[str, object]:
-    """Return a row for a person: a failure is a word in ``last``, and what it says stands by itself."""
+    """Return a row for a person: a failure is a word in ``last``, and what it says stands by itself; a long title is
+    cut.
+    """
+    row = {**row, "title": None if row["title"] is None else cut(str(row["title"]), LONG)}
     last = row["last"]
     if not isinstance(last, str) or not last.startswith("["):
         return {**row, "problem": None}
@@ -292,7 +295,7 @@ def feed_set(
         refuse_own({"set --allow-private": allow_private is not None})
         values = {"channel": channel, "interval": interval, "folder": folder, "status": status}
         set_remote_feed(client, url, values)
-        say(f"feed {url}")
+        _say_set(url, interval)
         return
     set_feed(
         at.open().catalog,
@@ -304,7 +307,13 @@ def feed_set(
         status=status,
         allow_private=allow_private,
     )
+    _say_set(url, interval)
+
+
+def _say_set(url: str, interval: str | None) -> None:
     say(f"feed {url}")
+    if interval is not None:
+        say(f"note: the interval counts from the next poll on; 'xscl feed fetch {url}' polls now")
 
 
 @command(feed_app, "drop")

@@ -11,7 +11,7 @@ import typer
 
 from xscl.base.terminal import show
 from xscl.cli.commands import command
-from xscl.cli.options import Printing, ServedOptions, held_by_databases, one_line, say, time_given
+from xscl.cli.options import LONG, Printing, ServedOptions, cut, held_by_databases, one_line, say, time_given
 from xscl.cli.printing import Format, print_rows
 
 if TYPE_CHECKING:
@@ -112,9 +112,9 @@ def put_items(rows: Iterable[Mapping[str, object]]) -> int:
     """Print items for a person: date and title, and below them the link and the feed; returns how many."""
     count = 0
     for row in rows:
-        show(f"{row['ts']}  {row['title'] or row['item']}")
-        for name in ("link", "feed"):
-            if row[name]:
-                show(f"    {row[name]}", style="dim")
+        show(f"{row['ts']}  {cut(str(row['title'] or row['item']), LONG)}")
+        for told in (row["link"], cut(str(row["feed"] or ""), LONG)):
+            if told:
+                show(f"    {told}", style="dim")
         count += 1
     return count

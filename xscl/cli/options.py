@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from xscl.store.home import Home
 
 __all__ = [
+    "LONG",
     "PARTLY",
     "BatchDocsOption",
     "HomeOptions",
@@ -383,6 +384,10 @@ def report_notes(noted: Mapping[str, Sequence[str]]) -> None:
     for note, names in noted.items():
         more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
         say(f"note: {', '.join(names[:_NAMED])}{more}: {note}")
+
+
+LONG = 200
+"""Characters of a stranger's title for a person."""
 
 
 def cut(text: str, size: int = 60) -> str:
