@@ -251,8 +251,9 @@ def to_micros(value: int | float | Decimal | str | datetime) -> int:
         raise ValueError("a boolean is not a time")
     if isinstance(value, (int, float, Decimal)):
         seconds = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
-        # A product with the largest exponents would overflow.
-        if not seconds.is_finite() or abs(seconds) > LAST_TIME or not FIRST_TIME <= seconds * 1_000_000 <= LAST_TIME:
+        # A product with the largest exponents would overflow, and so would abs(), which rounds.
+        small = seconds.is_finite() and -LAST_TIME <= seconds <= LAST_TIME
+        if not small or not FIRST_TIME <= seconds * 1_000_000 <= LAST_TIME:
             raise ValueError(f"{value} seconds since the epoch is not in the years 1 to 9999")
         return int((seconds * 1_000_000).to_integral_value())
     if isinstance(value, str):
@@ -260,6 +261,8 @@ def to_micros(value: int | float | Decimal | str | datetime) -> int:
             value = datetime.fromisoformat(value.strip())
         except ValueError:
             raise ValueError(f"{value!r} is not an ISO 8601 time") from None
+    if not isinstance(value, datetime):
+        raise ValueError(f"a value of type {type(value).__name__} is not a time")
     if value.tzinfo is None:
         shown = value.isoformat()
         raise ValueError(f"{shown} has no time zone; write {shown}Z for UTC, or an offset as in {shown}+02:00")

@@ -298,6 +298,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def refused_event(event: Event, error: XsclError, id_: str | None, ts: int | None) -> Rejected:
-    """Return the record of an event that was refused with ``error``."""
+    """Return the record of an event that was refused with ``error``, without a channel or an id that is no text."""
     channel = event.channel if isinstance(event.channel, str) else None
-    return Rejected(event.source or "", error.condition, error.message, channel, id_, ts)
+    shown_id = id_ if isinstance(id_, str) else None
+    return Rejected(event.source or "", error.condition, error.message, channel, shown_id, ts)

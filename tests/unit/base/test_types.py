@@ -53,8 +53,11 @@ def test_times(value: int | float | Decimal | str | datetime, micros: int) -> No
         (1e18, "not in the years 1 to 9999"),
         (10**400, "not in the years 1 to 9999"),
         (Decimal("1e999999"), "not in the years 1 to 9999"),
+        (Decimal("1e99999999"), "not in the years 1 to 9999"),
         (Decimal("NaN"), "not in the years 1 to 9999"),
         (True, "boolean"),
+        ([1], "type list is not a time"),
+        (b"2026-06-01T09:30:00Z", "type bytes is not a time"),
     ],
 )
 def test_what_is_no_time(value: int | float | Decimal | str | datetime, message: str) -> None:

@@ -351,6 +351,16 @@ def test_a_refused_event_loses_nothing_else(home: Home, event: Event, condition:
     assert column(home, "id") == ["before", "after"]
 
 
+@pytest.mark.parametrize(
+    ("event", "condition"),
+    [(doc(1.5), "XSCL_BAD_EVENT_ID"), (doc(ts=[1]), "XSCL_BAD_EVENT_TIME")],  # type: ignore[arg-type]
+)
+def test_an_event_with_a_field_of_another_type_loses_nothing_else(home: Home, event: Event, condition: str) -> None:
+    report = take(home, doc("before"), event, doc("after"))
+    assert (report.taken, report.rejected, report.problems[0].condition) == (2, 1, condition)
+    assert [r["condition"] for r in home.catalog.rows(REJECTED)] == [condition]
+
+
 def test_what_readers_refused_is_counted(home: Home) -> None:
     given = Rejected("f:3", "XSCL_BAD_LINE", "no JSON", "S", "x", 5)
     report = intake(home).take([doc("a"), given, Drop("nobody", "f:4"), Register("S//[", None, "f:5")])
