@@ -180,6 +180,9 @@ def test_listings_have_a_length_and_slices(matched: Engine) -> None:
             listing[place]
     assert [match.id for match in listing] == ids[1:], "what was looked at is still handed out"
     assert bool(matched.matches()) and not matched.matches(limit=0)
+    with pytest.raises(xscl.EngineError, match="limit") as refused:
+        matched.matches(limit=-1)
+    assert refused.value.condition == "XSCL_BAD_OPTION"
 
 
 def test_times_are_datetimes_too(matched: Engine) -> None:

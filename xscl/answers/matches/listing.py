@@ -181,7 +181,7 @@ class Listing:
     after: str | None = None
     """Cursor before the first match, in the order of commits; ``start`` is before all."""
     limit: int | None = None
-    """Number of matches at most."""
+    """Number of matches at most, 0 or more."""
     current: bool = False
     """Whether only the newest match of each group of the query is listed; of windows with EVERY, what the last window
     that is settled has."""
@@ -209,7 +209,7 @@ def list_matches(home: Home, listing: Listing = ALL_MATCHES, **given: Any) -> Ma
     times = Times.of(since, until, now, asked.window)
     least = times.least  # notes speak of the bounds that were asked for
     begin = None if after is None else parse_cursor(after)
-    _refuse_mixed(asked)
+    _refuse_wrong(asked)
     current = current_of(home, asked.query, asked.by, times, now) if asked.current else None
     if current is not None:
         times = current.times
@@ -229,8 +229,12 @@ def list_matches(home: Home, listing: Listing = ALL_MATCHES, **given: Any) -> Ma
     return MatchListing(find, build, begin, Cursor(reader.committed.last + 1), limit, notes)
 
 
-def _refuse_mixed(asked: Listing) -> None:
-    """Refuse options that exclude each other."""
+def _refuse_wrong(asked: Listing) -> None:
+    """Refuse options that exclude each other, and a limit below 0."""
+    if asked.limit is not None and asked.limit < 0:
+        raise EngineError(
+            "XSCL_BAD_OPTION", f"limit: {asked.limit} is less than 0", hint="leave it out to have all matches"
+        )
     if asked.current and asked.after is not None:
         raise EngineError("XSCL_BAD_OPTION", "current: matches behind a cursor are all that came", hint="leave out one")
     if asked.by and not asked.current:
