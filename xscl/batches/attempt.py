@@ -74,7 +74,7 @@ class Attempt:
     planned: float
     """Value of ``time.perf_counter`` when its source begins."""
     joined: float
-    """Value of it when all levels are joined."""
+    """Value of ``time.perf_counter`` when all levels are joined."""
     walks: list[BatchWork] = field(default_factory=list)
     """Walks of held events."""
     changes: list[StateChange] = field(default_factory=list)
@@ -87,7 +87,7 @@ class Attempt:
 
     @property
     def works(self) -> list[BatchWork]:
-        """All that was matched and joined."""
+        """Levels and walks that have matched and joined documents."""
         return self.walks if self.work is None else [*self.walks, self.work]
 
     @property
@@ -96,7 +96,7 @@ class Attempt:
         return () if self.publisher is None else self.publisher.tables
 
     def found(self) -> Results:
-        """Return what its levels have found so far, written or not."""
+        """Return the matches that the batch's levels have found so far, written to files or held in memory."""
         folder = self.home.root / self.results
         apart = () if self.work is None else self.work.apart
         return Results(data_files(folder) if folder.exists() else [], apart=apart)

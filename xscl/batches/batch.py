@@ -81,17 +81,22 @@ def process_batch(home: Home, driver: Driver, session: Callable[[], SparkSession
         return _commit(batch, absences, windows, steps)
 
 
-def _levels(plan: Plan, publisher: Publisher | None, before: Sequence[Callable[[int], None]]) -> Iterator[Level]:
+def _levels(plan: Plan, publisher: Publisher | None, deciders: Sequence[Callable[[int], None]]) -> Iterator[Level]:
     """Yield the documents that are published for the events of a batch, level by level.
 
-    Each level is processed, and the publisher told its matches, before the next is asked for.  Documents that no query
-    reads are published and go no further.  Each of ``before`` is called with the number of the level that was
-    processed, before the next is published.
+    The caller processes each level, and tells the publisher its matches, before it asks for the next.  Documents that
+    no query reads are published, and no level has them.
+
+    Args:
+        plan: what the batch runs.
+        publisher: has the channels to publish, by levels; None: no query publishes.
+        deciders: called before documents are published, with the number of levels of the publisher that are behind:
+            0 when only the events were processed.
     """
     number = 0
     for place, channels in enumerate(() if publisher is None else publisher.levels):
         assert publisher is not None
-        for decide in before:
+        for decide in deciders:
             decide(place)
         published = publisher.level(channels)
         if published is None or (plan.walked | plan.answered).isdisjoint(published.channels):

@@ -139,7 +139,7 @@ class Absences:
             self._runs, self._changed = Runs(batch.home.root, ()), True
 
     def decide(self, level: int) -> None:
-        """Decide the groups that publish, and all of whose channels are on levels up to one."""
+        """Decide the groups that publish and read no channel above ``level`` of publishing; 0 has the events."""
         mine = {gid for gid, behind in self._levels.items() if behind <= level} - self._done
         if mine:
             self._decide(_Chosen(frozenset(mine), self._done))

@@ -122,7 +122,7 @@ class Steps:
         self._items = Items(self.batch, self._kept.items)
 
     def decide(self, level: int | None) -> None:
-        """Answer over matches that levels up to one have found; None: all that are left."""
+        """Answer over matches that levels of publishing up to ``level`` have found; None: all that are left."""
         mine = [
             each
             for name, each in sorted(self._steps.items())

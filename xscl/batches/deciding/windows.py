@@ -83,7 +83,7 @@ class Windows:
         self._kept = memory.rows(None if span.windows is None else self.batch.home.root / span.windows)
 
     def decide(self, level: int | None) -> None:
-        """Answer the windows over matches that levels up to one have found; None: all that are left.
+        """Answer the windows over matches that levels up to ``level`` have found; None: all that are left.
 
         Level 0 has the events, others have the channels of that level of publishing.
         """
