@@ -16,7 +16,7 @@ from xscl.catalog.intake_order import add_heartbeat, take_places
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.suggestions import how_created, no_channel
 from xscl.language.facts import is_made
-from xscl.registry.publish_graph import is_published
+from xscl.registry.publish_graph import is_fed
 
 __all__ = ["end_input", "take_heartbeat"]
 
@@ -29,7 +29,7 @@ def end_input(connection: Connection, now: int) -> None:
         now: the time of receipt.
     """
     for name in read_channels(connection):
-        if not is_made(name) and name not in HOME_CHANNELS and not is_published(connection, name):
+        if not is_made(name) and name not in HOME_CHANNELS and not is_fed(connection, name):
             take_heartbeat(connection, name, LAST_TIME, now)
 
 
@@ -61,7 +61,7 @@ def take_heartbeat(connection: Connection, channel: str, time: int, now: int, *,
             f"{channel} is a stream of {streams[channel].channel}, and heartbeats speak of whole channels",
             hint=f"send it to {streams[channel].channel} when all its streams are in",
         )
-    if is_published(connection, channel):
+    if is_fed(connection, channel):
         raise CatalogError(
             "XSCL_BAD_CHANNEL",
             f"queries publish to {channel}, so its times are settled when those of the channels they read are",

@@ -40,7 +40,7 @@ from xscl.intake.feed_times import FeedTimes
 from xscl.intake.identity import KnownEvents
 from xscl.intake.new_events import EventTuple, event_table
 from xscl.intake.report import IntakeReport
-from xscl.registry.publish_graph import is_published
+from xscl.registry.publish_graph import is_fed, is_published
 from xscl.registry.recompile import refresh
 from xscl.registry.registry import Registry
 from xscl.store.event_files import new_event_file, write_event_file
@@ -170,7 +170,7 @@ class Chunk:
         """Send heartbeats to those of some channels whose feeds have settled their times further."""
         for name in sorted(names):
             channel = self.channels.get(name)
-            if channel is None or not channel.auto or is_published(self.connection, name):
+            if channel is None or not channel.auto or is_fed(self.connection, name):
                 continue
             settled = self.feeds.settled(channel, self.clocks.greatest)
             if settled is None or settled <= max(FIRST_TIME, (channel.heartbeat or FIRST_TIME) + 1):

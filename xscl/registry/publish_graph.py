@@ -17,7 +17,7 @@ from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import GROUPS, HOME, INTAKE_FILES, IS_PUBLISHING, NEVER, QUERIES
 from xscl.registry.query_list import reads
 
-__all__ = ["Publications", "is_feeding", "is_published"]
+__all__ = ["Publications", "is_fed", "is_feeding", "is_published"]
 
 _PUBLISHING = (IS_PUBLISHING, QUERIES.c.docid_until == NEVER)
 _LOOK_UPS = 50
@@ -31,6 +31,19 @@ def is_published(connection: Connection, channel: str) -> bool:
 @prepared
 def _feeding(channel: str) -> sa.Select[Any]:
     return sa.select(QUERIES.c.query).where(is_feeding(channel)).limit(1)
+
+
+def is_fed(connection: Connection, channel: str) -> bool:
+    """Tell whether a live query publishes to a channel.
+
+    The intake order alone decides that, and not how far events are processed.
+    """
+    return connection.execute(*_fed(channel)).first() is not None
+
+
+@prepared
+def _fed(channel: str) -> sa.Select[Any]:
+    return sa.select(QUERIES.c.query).where(QUERIES.c.publish == channel, QUERIES.c.docid_until == NEVER).limit(1)
 
 
 def is_feeding(channel: str) -> sa.ColumnElement[bool]:
