@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 _FEW = 8
+"""Numbers up to which a pass over all places for each is cheaper than to sort the places."""
 
 
 class Solved(NamedTuple):

@@ -99,7 +99,7 @@ class EventUpkeep:
         return found
 
     def work(self, kept: Mapping[str, int]) -> Iterator[int]:
-        """Do one thing after another, until nothing is left to do; how many events each has removed.
+        """Replace files until none is left to replace; yield after each how many events are gone.
 
         ``kept`` says from which time on events of a channel are kept.
         """

@@ -124,7 +124,7 @@ class ResultUpkeep:
         return found
 
     def work(self, kept: Mapping[str, int], oldest: int) -> Iterator[int]:
-        """Do one thing after another, until nothing is left to do; how many folders each has replaced.
+        """Replace folders until none is left to replace; yield after each replacement how many folders it took.
 
         Args:
             kept: from which time on events of a channel are kept.

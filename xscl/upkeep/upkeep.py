@@ -34,7 +34,9 @@ _TRIMS = 16
 """Looks between two at the rows of listings."""
 
 
-class _Knows(Protocol):
+class _LiveQueries(Protocol):
+    """A planner, as far as upkeep asks one."""
+
     def variables(self) -> tuple[Collection[int], int]:
         """Return the variables of live queries, and the number of the last query among them."""
 
@@ -57,7 +59,7 @@ class Upkeep:
         planner: knows what live queries ask.
     """
 
-    def __init__(self, home: Home, planner: _Knows) -> None:
+    def __init__(self, home: Home, planner: _LiveQueries) -> None:
         self._home = home
         self._planner = planner
         self._events = EventUpkeep(home)
@@ -79,22 +81,22 @@ class Upkeep:
             def look_after() -> None:
                 nonlocal look
                 if look is not None and look.oldest.done():
-                    self._end(look)
+                    self._finish(look)
                     look = None
                 if look is None and self._batches >= EVERY:
-                    look, self._batches = self._begun(pool, _CPU_S), 0
+                    look, self._batches = self._begin(pool, _CPU_S), 0
                 self._batches += 1
 
             yield look_after
             if look is not None:
-                self._end(look)
+                self._finish(look)
 
     def work(self, cpu_s: float) -> None:
-        """Do what there is to do with events, until that has taken some processor time, and with results likewise."""
+        """Look after the home once: after events for ``cpu_s`` seconds of processor time, after results as long."""
         with ThreadPoolExecutor(1, "xscl-upkeep") as pool:
-            self._end(self._begun(pool, cpu_s))
+            self._finish(self._begin(pool, cpu_s))
 
-    def _begun(self, pool: ThreadPoolExecutor, cpu_s: float) -> _Look:
+    def _begin(self, pool: ThreadPoolExecutor, cpu_s: float) -> _Look:
         """Begin to look at files, in a thread of the pool."""
         step("upkeep.begin")
         with self._home.catalog.read() as connection:
@@ -103,8 +105,8 @@ class Upkeep:
         unlink_old(self._home, now_micros())
         return _Look(kept, pool.submit(self._look_at_files, kept, cpu_s))
 
-    def _end(self, look: _Look) -> None:
-        """Wait until files were looked at, and look at rows of the catalogue behind that, in turn."""
+    def _finish(self, look: _Look) -> None:
+        """Wait until the files were looked at; after one look of ``_TRIMS``, look at rows of the catalogue, too."""
         oldest = look.oldest.result()
         if self._looks % _TRIMS == 0:
             self._look_at_rows(look.kept, oldest)
@@ -112,9 +114,9 @@ class Upkeep:
 
     def _look_at_files(self, kept: Mapping[str, int], cpu_s: float) -> int:
         """Replace files of events and of results, and return a place before which no event is kept."""
-        _some(self._events.work(kept), cpu_s)
+        _do_some(self._events.work(kept), cpu_s)
         oldest = self._events.oldest_kept(kept)
-        _some(self._results.work(kept, oldest), cpu_s)
+        _do_some(self._results.work(kept, oldest), cpu_s)
         return oldest
 
     def _look_at_rows(self, kept: Mapping[str, int], oldest: int) -> None:
@@ -125,7 +127,7 @@ class Upkeep:
             step("upkeep.swept")
 
 
-def _some(jobs: Iterator[object], cpu_s: float) -> None:
+def _do_some(jobs: Iterator[object], cpu_s: float) -> None:
     """Do one thing at least, and others until this thread has used some processor time."""
     end = time.thread_time() + cpu_s
     for _ in jobs:
