@@ -66,7 +66,7 @@ def test_many_rejections_for_one_reason_are_said_a_few_times(run: Run, tmp_path:
     assert ran.code == 1
     lines = ran.err.splitlines()
     assert [line.split(" ")[1] for line in lines[:5]] == [f"hot.csv:{number}:" for number in range(2, 7)]
-    assert lines[5:] == ["… and more, see relation 'rejected'", "0 events taken, 200 rejected"]
+    assert lines[5:] == ["… and more; xscl sql 'SELECT * FROM rejected' has them", "0 events taken, 200 rejected"]
 
 
 def test_places_in_messages_are_no_emoji(run: Run, tmp_path: Path) -> None:

@@ -130,10 +130,16 @@ def test_queries_are_registered_and_dropped(ask: CliRunner, tmp_path: Path) -> N
     assert refused.exception.condition == "XSCL_SYNTAX"
     assert "line 1, column 4" in refused.exception.message and "^" in refused.exception.message
     script = tmp_path / "queries.xscl"
-    script.write_text("CREATE QUERY one AS S//one;\nCREATE QUERY two AS S//[;\n", encoding="utf-8")
+    script.write_text(
+        "CREATE QUERY one AS S//one;\nCREATE QUERY two AS S//[;\nCREATE QUERY six AS S[\n", encoding="utf-8"
+    )
     loaded = ask.invoke(app, ["query", "load", str(script)])
     assert loaded.exit_code == 3
-    assert "registered one" in loaded.stderr and "XSCL_SYNTAX" in loaded.stderr and "1 refused" in loaded.stderr
+    assert "registered one" in loaded.stderr and "2 refused" in loaded.stderr
+    # As of a home, also at the end of the text, where no line can be shown.
+    told_of = {line.partition(" ")[0] for line in loaded.stderr.splitlines()}
+    assert {f"{script}:2:24:", f"{script}:4:1:"} <= told_of
+    assert "  CREATE QUERY two AS S//[;\n                         ^\n" in loaded.stderr
     names = told(ask.invoke(app, ["query", "list", "--format", "csv"]))
     assert "one," in names and "notes," in names
     for name in ("one", "notes"):

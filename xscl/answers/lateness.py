@@ -143,8 +143,14 @@ def _lateness(one: Suggestion) -> str:
 
 
 def _time_text(time: int) -> str:
-    """Return a time in seconds, or shorter than that in milliseconds, rounded up."""
-    unit = UNITS["s"] if time >= UNITS["s"] else UNITS["ms"]
+    """Return a time of three digits and more, rounded up: in days where that is a hundred of them, else in hours, and
+    so on; seconds also where they are fewer.
+
+    >>> _time_text(840_000_000), _time_text(1_500), _time_text(23_490_069_000_000)
+    ('14 min', '2 ms', '272 d')
+    """
+    large = (UNITS[name] for name in ("d", "h", "min") if time >= 100 * UNITS[name])
+    unit = next(large, UNITS["s"] if time >= UNITS["s"] else UNITS["ms"])
     return format_duration(-(-time // unit) * unit)
 
 

@@ -348,7 +348,7 @@ def report_intake(report: IntakeReport, *, kept: bool = True) -> None:
             shown += 1
     # One problem may stand for all rows of a table; only the first problems are in the report.
     if shown < len(report.problems) or len(report.problems) >= _REPORTED:
-        complain("… and more" + (", see relation 'rejected'" if kept else ""))
+        complain("… and more" + ("; xscl sql 'SELECT * FROM rejected' has them" if kept else ""))
     for flaw in report.flaws:
         complain(f"{flaw}; read tolerantly")
     for note in report.notes:

@@ -325,7 +325,7 @@ def report_losses(reports: Iterable[BatchReport], *, kept: bool = True) -> int:
     for rejection in rejected[:_MOST_REJECTED]:
         complain(f"rejected: {rejection}")
     if len(rejected) > _MOST_REJECTED:
-        where = ", see relation 'rejected'" if kept else ""
+        where = "; xscl sql 'SELECT * FROM rejected' has them" if kept else ""
         complain(f"… and {len(rejected) - _MOST_REJECTED} more{where}")
     return len(rejected) + len(suspended)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from xscl.base.errors import QueryError, XsclError
 from xscl.base.terminal import give, show
 from xscl.base.types import (
     Match,
@@ -241,13 +242,31 @@ def load_queries(client: Client, text: str, owner: str | None, *, strict: bool, 
     return [
         QueryOutcome(
             each["name"],
-            None if each["problem"] is None else error_of(each["problem"]),
+            None if each["problem"] is None else _refusal(each["problem"]),
             each["line"],
             each["action"],
             tuple(each["notes"]),
         )
         for each in found["outcomes"]
     ]
+
+
+class _ToldError(QueryError):
+    """A refusal of a text that a service tells: the place is in the script, and the caret that of the service."""
+
+    def __init__(self, problem: Mapping[str, Any]) -> None:
+        told = error_of({**problem, "caret": None})
+        super().__init__(told.condition, told.message, hint=told.hint)
+        self.line, self.column = problem["line"], problem["column"]
+        self.shown = tuple(str(problem["caret"]).split("\n")) if problem.get("caret") else ()
+
+    def caret(self) -> tuple[str, ...]:
+        """Return the line of the text that is meant, and one with a caret."""
+        return self.shown
+
+
+def _refusal(problem: Mapping[str, Any]) -> XsclError:
+    return error_of(problem) if problem.get("line") is None else _ToldError(problem)
 
 
 def query_rows(client: Client, wanted: Mapping[str, Any]) -> Iterator[dict[str, object]]:
