@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -16,6 +17,8 @@ __all__ = ["RunLock", "holder", "locked", "running", "try_lock"]
 
 _CLOSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 """Error numbers of files that this user cannot write."""
+_LOOK_S = 0.01
+"""Seconds after which a lock is tried again: ``holder`` may have looked at it, and looks for a few microseconds."""
 
 
 def try_lock(path: Path) -> BinaryIO | None:
@@ -39,7 +42,11 @@ def try_lock(path: Path) -> BinaryIO | None:
             hint="listings need no more than reading; to change something, use the home's owner or a copy",
         ) from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOOK_S)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         lock.close()
         return None
@@ -78,29 +85,17 @@ def locked(path: Path, doing: str, hint: str) -> Iterator[None]:
 
 def holder(path: Path) -> str | None:
     """Return the process that has a file locked, as in "process 17"; None: nobody has."""
-    try:
-        lock = try_lock(path) if path.exists() else None
-    except CatalogError:
-        return _holder(path) if _is_locked(path) else None
-    if lock is not None:
-        with lock:
-            lock.truncate(0)
-        return None
-    return _holder(path) if path.exists() else None
-
-
-def _is_locked(path: Path) -> bool:
-    """Tell whether somebody has a file locked that this user can read at most."""
     import fcntl
 
     try:
+        # A shared lock: two processes that look at once must not take each other for the holder.
         with path.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return True
+        return _holder(path)
     except OSError:
-        return False
-    return False
+        return None
+    return None
 
 
 def _holder(path: Path) -> str:

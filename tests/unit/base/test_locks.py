@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 import xscl
 from xscl.base.errors import CatalogError
-from xscl.base.locks import RunLock, locked, running
+from xscl.base.locks import RunLock, holder, locked, running
 
 _HOLD = """
 import sys, time
@@ -24,14 +26,14 @@ with running(Path(sys.argv[1])):
 
 def test_a_second_process_is_refused_and_told_of_the_first(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _HOLD, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(CatalogError, match=rf"process {holder.pid} runs batches") as refused, running(tmp_path):
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "held\n"
+        with pytest.raises(CatalogError, match=rf"process {first.pid} runs batches") as refused, running(tmp_path):
             pass
         assert refused.value.condition == "XSCL_HOME_IN_USE" and refused.value.hint
-        holder.kill()
-        holder.wait()
+        first.kill()
+        first.wait()
     with running(tmp_path):  # killed, it holds nothing
         pass
 
@@ -49,6 +51,18 @@ def test_who_holds_the_lock_may_take_it_again(tmp_path: Path) -> None:
         lock.take()
     with lock.held():
         pass
+
+
+def test_a_look_at_a_lock_keeps_nobody_from_taking_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "run.lock"
+    path.touch()
+    with path.open("rb") as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        assert holder(path) is None
+        monkeypatch.setattr(time, "sleep", lambda seconds: looking.close())
+        with running(tmp_path):
+            assert holder(path) == "another engine of this process"
+    assert holder(path) is None and holder(tmp_path / "none.lock") is None
 
 
 def test_other_locks_have_their_own_words(tmp_path: Path) -> None:
