@@ -46,7 +46,7 @@ class Pauses:
 
 
 class RunHandle:
-    """A loop that processes batches in a thread of its own, and holds the home's lock until it ends.
+    """A loop that processes batches in a thread of its own, and holds the home's lock until the loop ends.
 
     A failure that passes by itself (``system_errors.PASSES``) does not end the loop; ``lastProblem`` has the failure.
     One that nobody foresaw may pass, too: it is ``XSCL_INTERNAL``, caused by the error itself, and tried again.
@@ -70,7 +70,11 @@ class RunHandle:
         self.name = name
         """Name of the handle and of its thread, as ``start`` was given it."""
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except BaseException:
+            lock.release()
+            raise
 
     def __repr__(self) -> str:
         return f"<xscl.RunHandle {self.name}: {self.status['message']}>"

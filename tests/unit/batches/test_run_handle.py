@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
+import pytest
 from waiting import wait_for
 
 from xscl.base.locks import RunLock
@@ -64,6 +66,18 @@ def test_a_call_ends_the_pause(tmp_path: Path) -> None:
     # Without the call it looks again after a minute.
     wait_for(lambda: len(looks) == 2)
     handle.stop()
+
+
+def test_a_loop_whose_thread_cannot_begin_lets_the_home_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    work = Work(lambda: None, lambda stop, note: None)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refused)
+        with pytest.raises(RuntimeError):
+            RunHandle(work, Pauses(60), RunLock(tmp_path), "mine")
+    RunHandle(work, Pauses(60), RunLock(tmp_path), "mine").stop()
 
 
 class Tried:
