@@ -23,6 +23,9 @@ _LOCK = ".lock"
 _YOUNG_S = 600.0
 """Seconds in which a folder without a lock may be one that is being made."""
 _held: dict[Path, BinaryIO] = {}
+"""Locked files of the folders that this process holds."""
+_scratch: set[Path] = set()
+"""Folders that go with this process at the latest."""
 
 
 def scratch_folder(kind: str) -> Path:
@@ -31,8 +34,14 @@ def scratch_folder(kind: str) -> Path:
     remove_left(parent, f"{kind}-*")
     folder = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=parent))
     hold_folder(folder)
-    atexit.register(let_folder_go, folder)
+    _scratch.add(folder)
     return folder
+
+
+@atexit.register
+def _let_scratch_go() -> None:
+    for folder in tuple(_scratch):
+        let_folder_go(folder)
 
 
 @contextmanager
@@ -54,6 +63,7 @@ def hold_folder(folder: Path) -> None:
 
 def let_folder_go(folder: Path) -> None:
     """Remove a folder that was held, if it is there."""
+    _scratch.discard(folder)
     lock = _held.pop(folder, None)
     shutil.rmtree(folder, ignore_errors=True)
     if lock is not None:

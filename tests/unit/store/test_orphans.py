@@ -20,6 +20,15 @@ from xscl.store.home import init_home
 from xscl.store.inventory import PATHS
 from xscl.store.orphans import tidy, unnamed_files
 
+_MAKE = """
+import atexit
+from xscl.base.temporary import scratch_folder, temporary_folder
+before = atexit._ncallbacks()
+for _ in range(3):
+    with temporary_folder("xscl-three"):
+        pass
+print(scratch_folder("xscl-three"), atexit._ncallbacks() - before)
+"""
 _DIE = """
 import os, signal, sys
 from xscl.base.temporary import scratch_folder
@@ -119,3 +128,12 @@ def test_folders_of_killed_processes_go_with_the_next_of_their_kind(
     remove_left(tmp_path, "xscl-one-*")
     assert sorted(tmp_path.iterdir()) == sorted([mine, left[2]])
     let_folder_go(mine)
+
+
+def test_temporary_folders_leave_nothing_in_a_process_that_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    made = subprocess.run([sys.executable, "-c", _MAKE], capture_output=True, text=True, check=True).stdout.split()
+    assert Path(made[0]).parent == tmp_path and made[1] == "0"
+    assert not Path(made[0]).exists(), "it went with its process"
