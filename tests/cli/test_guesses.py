@@ -97,3 +97,18 @@ def test_late_events_are_named_where_there_are_no_matches(home: Home) -> None:
     run(home, "run", "--once")
     told = run(home, "match", "list", "--format", "table").stderr
     assert "1 event came late, which no match has ('xscl late list')" in told
+
+
+def test_queries_that_came_behind_all_events_are_told_where_there_are_no_matches(home: Home) -> None:
+    Intake(home).take([Event("S", "e1", 1, xml="<a>1</a>")])
+    run(home, "query", "add", "late", "S//a->x")
+    run(home, "run", "--once")
+    told = run(home, "match", "list", "--format", "table").stderr
+    assert "all events came before the queries" in told and "STARTING ALL" in told
+    run(home, "query", "add", "all", "S//b->x STARTING ALL")
+    run(home, "run", "--once")
+    assert "all events are processed" in run(home, "match", "list", "--format", "table").stderr
+    run(home, "query", "drop", "all")
+    Intake(home).take([Event("S", "e2", 2, xml="<c/>")])
+    run(home, "run", "--once")
+    assert "all events are processed" in run(home, "match", "list", "--format", "table").stderr

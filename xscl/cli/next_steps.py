@@ -5,11 +5,12 @@ from __future__ import annotations
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from xscl.base.docids import PUBLISHED
 from xscl.base.shown import counted
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.event_counts import event_count
 from xscl.catalog.intake_order import read_last_places
-from xscl.catalog.tables import CHANNELS, FEEDS, LATE, NEVER, QUERIES
+from xscl.catalog.tables import CHANNELS, FEEDS, INTAKE_FILES, LATE, NEVER, QUERIES
 
 __all__ = [
     "many_late",
@@ -62,12 +63,23 @@ def _of_events(catalog: Catalog, events: int) -> str:
         return "no events: xscl ingest PATH, or xscl feed fetch"
     if processed < last:
         return f"{counted(last - processed, 'place')} of the intake order not processed: xscl run --once"
+    if catalog.ask(_came_before):
+        return (
+            "all events came before the queries, which see later ones; with STARTING ALL a query sees earlier ones, too"
+        )
     late = catalog.ask(_count_late)
     came_late = f" {counted(late, 'event')} came late, which no match has ('xscl late list');" if late else ""
     return (
         f"all events are processed;{came_late} 'xscl query explain NAME' says what a query sees, "
         "'xscl query test NAME FILE' what it finds in a document"
     )
+
+
+def _came_before(connection: Connection) -> bool:
+    """Tell whether no event is behind a place from which a live query sees events."""
+    last = sa.select(sa.func.max(INTAKE_FILES.c.last)).where(INTAKE_FILES.c.last < PUBLISHED).scalar_subquery()
+    seen = sa.select(sa.func.min(QUERIES.c.sees_from) >= last).where(QUERIES.c.docid_until == NEVER)
+    return bool(connection.scalar(seen))
 
 
 def _count_late(connection: Connection) -> int:
