@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.store.compaction import tier_of
-from xscl.store.state_files import StateFile, facts_of_file
+from xscl.store.state_files import StateFile, facts_of_held_file
 from xscl.templates.absence import PENDING_SCHEMA
 from xscl.templates.columns import Bools, Int64s
 
@@ -105,8 +105,7 @@ class Runs:
         options = {"row_group_size": _READ_TOGETHER, **PAGE_CHECKSUMS}
         made = write_sealed(path, lambda target: pq.write_table(table, target, **options))
         step("batch.answered")
-        facts = facts_of_file(self.root, str(made.relative_to(self.root)), "answered", batch)
-        return Runs(self.root, (*files, StateFile(**{**facts.row(), "held": facts.rows})))  # type: ignore[arg-type]
+        return Runs(self.root, (*files, facts_of_held_file(self.root, made, "answered", batch)))
 
 
 def channels_waited_for(path: Path) -> Iterator[str]:

@@ -5,7 +5,7 @@ A file has its digest in its name.  Table ``state_files`` says what a file holds
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -17,7 +17,7 @@ from xscl.templates.many_blocks.runs import LinkRun
 from xscl.templates.runs.files import run_facts, save_run
 from xscl.templates.runs.run import Run
 
-__all__ = ["Kind", "StateFile", "facts_of_file", "open_links", "times_of", "write_run"]
+__all__ = ["Kind", "StateFile", "facts_of_file", "facts_of_held_file", "open_links", "times_of", "write_run"]
 
 Kind = Literal["witness", "link"]
 _OPEN = 4_096
@@ -52,6 +52,12 @@ class StateFile:
 def times_of(file: StateFile) -> tuple[int, int]:
     """Return the least and the greatest event time of a file's rows."""
     return file.ts_min or 0, file.ts_max or 0
+
+
+def facts_of_held_file(root: Path, path: Path, kind: str, batch: int) -> StateFile:
+    """Read what a new file under the home's folder ``root`` says of itself; all its rows count as held."""
+    facts = facts_of_file(root, str(path.relative_to(root)), kind, batch)
+    return replace(facts, held=facts.rows)
 
 
 def facts_of_file(root: Path, path: str, kind: str, batch: int) -> StateFile:

@@ -47,7 +47,7 @@ from xscl.catalog.state_files import replace_state_files
 from xscl.spark.places import HERE, OnSpark, Place, slots_of
 from xscl.store.parquet import data_files
 from xscl.store.results import Results, stored_matches
-from xscl.store.state_files import StateFile, facts_of_file
+from xscl.store.state_files import StateFile, facts_of_file, facts_of_held_file
 from xscl.templates.absence import KILL_SCHEMA, PENDING_SCHEMA, Frontiers, Round, decided_places, parted, subtracted
 from xscl.templates.columns import Bools
 from xscl.templates.origins import ABSENCE_LEVEL, CHANGES_LEVEL, origin_of
@@ -333,11 +333,9 @@ class Absences:
     def _written(self, kept: pa.Table) -> StateFile | None:
         if not kept.num_rows:
             return None
-        root = self.batch.home.root
         made = write_sealed(self._path("pending"), lambda target: pq.write_table(kept, target, **PAGE_CHECKSUMS))
-        facts = facts_of_file(root, str(made.relative_to(root)), "pending", self.batch.span.batch)
         step("batch.pending")
-        return StateFile(**{**facts.row(), "held": facts.rows})  # type: ignore[arg-type]
+        return facts_of_held_file(self.batch.home.root, made, "pending", self.batch.span.batch)
 
 
 def commit_absences(connection: sa.Connection, absences: Absences, now: int) -> None:

@@ -17,7 +17,7 @@ from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
 from xscl.batches.steps.rows import Layout, Rows, State, Taking
 from xscl.store.home import Home
-from xscl.store.state_files import StateFile, facts_of_file
+from xscl.store.state_files import StateFile, facts_of_held_file
 from xscl.templates.columns import Int64s
 from xscl.templates.sequences.member_sets import MemberSets
 
@@ -193,9 +193,8 @@ def write_steps(home: Home, tag: str, batch: int, kept: KeptSteps) -> StateFile 
     table = pa.concat_tables(tables).replace_schema_metadata({_FACTS: json.dumps(facts)})
     path = home.folder("witness") / f"{tag}-steps.parquet"
     made = write_sealed(path, lambda target: pq.write_table(table, target, **PAGE_CHECKSUMS))
-    found = facts_of_file(home.root, str(made.relative_to(home.root)), "steps", batch)
     step("batch.steps")
-    return StateFile(**{**found.row(), "held": found.rows})  # type: ignore[arg-type]
+    return facts_of_held_file(home.root, made, "steps", batch)
 
 
 def _table(name: str, kept: KeptRows, place: Mapping[Member, int], node: str, rows: Rows) -> pa.Table:

@@ -31,7 +31,7 @@ from xscl.catalog.records import ChannelInfo
 from xscl.store.event_files import event_document, events_of
 from xscl.store.home import Home
 from xscl.store.parquet import rows_where
-from xscl.store.state_files import StateFile, facts_of_file
+from xscl.store.state_files import StateFile, facts_of_held_file
 from xscl.store.taken_events import TakenEvents
 from xscl.templates.columns import Bools
 from xscl.xpath.nodes import NodeNumbers, string_value
@@ -178,9 +178,8 @@ def write_kept(home: Home, tag: str, batch: int, kept: Kept) -> StateFile | None
     table = table.replace_schema_metadata({_FACTS: json.dumps(facts)})
     path = home.folder("witness") / f"{tag}-windows.parquet"
     made = write_sealed(path, lambda target: pq.write_table(table, target, **_WRITTEN))
-    found = facts_of_file(home.root, str(made.relative_to(home.root)), "windows", batch)
     step("batch.windows")
-    return StateFile(**{**found.row(), "held": found.rows})  # type: ignore[arg-type]
+    return facts_of_held_file(home.root, made, "windows", batch)
 
 
 def _bucket_rows(buckets: Buckets) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -21,6 +21,7 @@ from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import QueryInfo
 from xscl.engine import Engine
 from xscl.language.compiled import CompiledQuery
+from xscl.language.facts import ChannelFacts
 from xscl.registry.canonical_text import canonical_text
 from xscl.registry.channels import ChannelOptions
 from xscl.registry.recompile import compile_info
@@ -171,14 +172,14 @@ def _matches(
             with service.registering:
                 compiled = compile_info(info, facts)
             listing = islice(list_matches(home), _SHOWN + 1)
-            matches = tuple(_shown(match, compiled, home.catalog.ask(read_facts)) for match in listing)
+            matches = tuple(_shown(match, compiled, facts) for match in listing)
     lost = [problem.message for problem in report.problems]
     lost += [str(each) for one in reports for each in (*one.suspended, *one.rejected)]
     return matches, tuple(lost)
 
 
-def _shown(match: Match, compiled: CompiledQuery, facts: object) -> TriedMatch:
-    found = nodes_of(compiled, facts, match) or [{} for _ in match.events]  # type: ignore[arg-type]
+def _shown(match: Match, compiled: CompiledQuery, facts: Mapping[str, ChannelFacts]) -> TriedMatch:
+    found = nodes_of(compiled, facts, match) or [{} for _ in match.events]
     return TriedMatch(*shown_match(match, found))
 
 
