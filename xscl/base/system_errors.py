@@ -22,6 +22,7 @@ __all__ = [
     "PASSES",
     "Patience",
     "catalog_fault",
+    "damage_told",
     "file_fault",
     "named_file_faults",
     "spark_reason",
@@ -48,11 +49,27 @@ _AGAIN = "nothing was lost or done by halves; 'xscl run' goes on when it is run 
 # -- the catalogue ---------------------------------------------------------------------------------------------
 
 
-def catalog_fault(error: sa.exc.DBAPIError, where: str) -> XsclError | None:
-    """Make the error to raise for a database's error; None: the statement itself is at fault.
+def damage_told(error: sqlite3.DatabaseError | UnicodeDecodeError) -> str:
+    """Return what SQLite says of damage, also where Python cannot decode it, because it quotes the damaged bytes."""
+    return error.object.decode(errors="backslashreplace") if isinstance(error, UnicodeDecodeError) else str(error)
+
+
+def _damaged(where: str, told: str) -> CatalogError:
+    return CatalogError(
+        "XSCL_CATALOG_DAMAGED",
+        f"the catalogue {where} cannot be read: {told}",
+        hint="stop what works on it, and bring it back from a backup; the files of the home are as they were",
+    )
+
+
+def catalog_fault(error: sa.exc.DBAPIError | UnicodeDecodeError, where: str) -> XsclError | None:
+    """Make the error to raise for a database's error; None: the statement itself, or another, is at fault.
 
     ``where`` is the address of the catalogue, without a password.
     """
+    if isinstance(error, UnicodeDecodeError):
+        told = damage_told(error)
+        return _damaged(where, told) if told.startswith("malformed database schema") else None
     told = str(error.orig).strip().partition("\n")[0]
     if "NUL (0x00)" in told:
         return CatalogError("XSCL_BAD_REQUEST", "a text has the character U+0000, which the catalogue cannot hold")
@@ -73,11 +90,7 @@ def catalog_fault(error: sa.exc.DBAPIError, where: str) -> XsclError | None:
                 "ingest that file into a new home; 'xscl doctor' lists what is missing",
             )
         case "damaged":
-            return CatalogError(
-                "XSCL_CATALOG_DAMAGED",
-                f"the catalogue {where} cannot be read: {told}",
-                hint="stop what works on it, and bring it back from a backup; the files of the home are as they were",
-            )
+            return _damaged(where, told)
         case "unreachable":
             return CatalogError(
                 "XSCL_CATALOG_UNREACHABLE",

@@ -223,7 +223,7 @@ class Catalog:
                 "all connections to the catalogue that this process may have are in use",
                 hint="too much is asked of it at once; try again",
             ) from error
-        except sa.exc.DBAPIError as error:
+        except (sa.exc.DBAPIError, UnicodeDecodeError) as error:
             named = catalog_fault(error, str(self.engine.url))
             if named is None:
                 raise

@@ -23,6 +23,7 @@ from xscl.base.docids import PUBLISHED
 from xscl.base.errors import CatalogError
 from xscl.base.locks import holder
 from xscl.base.sealed import LIST, damaged_files
+from xscl.base.system_errors import damage_told
 from xscl.catalog.counters import REMOVED_EVENTS, total
 from xscl.catalog.event_counts import channel_counts
 from xscl.catalog.groups import stored_rt, stored_template
@@ -165,8 +166,8 @@ def looks_like_a_catalogue(path: Path) -> str | None:
             found = str(connection.execute("pragma quick_check(1)").fetchone()[0])
         finally:
             connection.close()
-    except sqlite3.DatabaseError as error:
-        return str(error)
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        return damage_told(error)
     return None if found == "ok" else found
 
 

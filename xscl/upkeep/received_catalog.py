@@ -16,6 +16,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from xscl.base.system_errors import damage_told
 from xscl.catalog.groups import stored_rt, stored_template
 from xscl.catalog.tables import DEAD_LETTERS, DELIVERIES, METADATA, TEMPLATES, TOKENS
 from xscl.upkeep.row_checks import MOST_TEXT, wrong_value
@@ -60,8 +61,8 @@ def copy_received(received: Path, target: Path) -> None:
                     _require_home(connection)
             finally:
                 engine.dispose()
-    except sqlite3.DatabaseError as error:
-        raise BadCatalogError(f"its catalogue cannot be read: {error}") from None
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+        raise BadCatalogError(f"its catalogue cannot be read: {damage_told(error)}") from None
     except sa.exc.DBAPIError as error:
         raise BadCatalogError(f"its rows contradict each other: {error.orig}") from None
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import pickle
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from budget import THOROUGH, examples
 
 import xscl.base.sealed
 from xscl.answers.matches.listing import match_json
-from xscl.base.errors import XsclError
+from xscl.base.errors import CatalogError, XsclError
 from xscl.base.sealed import LIST, check_file, damaged_files, listed_files, read_whole, seal, write_whole
 from xscl.base.system_errors import named_file_faults
 from xscl.base.types import Event
@@ -31,7 +32,8 @@ from xscl.store.home import open_home
 from xscl.store.inventory import named_files
 from xscl.store.late_events import LateChoice, late_lines
 from xscl.upkeep.event_export import export_events
-from xscl.upkeep.health import examine_home
+from xscl.upkeep.health import examine_home, looks_like_a_catalogue
+from xscl.upkeep.received_catalog import BadCatalogError, copy_received
 
 FLIPS = examples(10)
 """Places of each file in which a bit is flipped, beside its first and its last bytes."""
@@ -278,3 +280,17 @@ def test_a_bit_that_flips_behind_a_process_is_found(root: Path) -> None:
             found.append(condition)
             file.write_bytes(whole)
         assert "XSCL_FILE_DAMAGED" in found
+
+
+def test_a_schema_that_is_no_text(root: Path, tmp_path: Path) -> None:
+    """SQLite quotes the damaged schema, and Python cannot decode what it says."""
+    path = root / "catalog.db"
+    data = path.read_bytes()
+    assert b"CREATE INDEX parts_of_steps" in data
+    path.write_bytes(data.replace(b"CREATE INDEX parts_of_steps", b"CR\xacATE INDEX parts_of_steps"))
+    told = r"malformed database schema \(parts_of_steps\) - near \"CR\\xacATE\""
+    with pytest.raises(CatalogError, match=f"XSCL_CATALOG_DAMAGED.*{told}"):
+        open_home(root)
+    assert re.match(told, looks_like_a_catalogue(path) or "")
+    with pytest.raises(BadCatalogError, match=told):
+        copy_received(path, tmp_path / "copy.db")
