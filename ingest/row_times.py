@@ -5,7 +5,9 @@ Pandas is let in and imported where it is needed: most commands do without, and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from zoneinfo import ZoneInfo
 
@@ -18,6 +20,7 @@ from xscl.base.errors import SourceError
 from xscl.base.pandas_later import let_pandas_in
 from xscl.base.types import to_micros
 from xscl.ingest.columns import time_micros
+from xscl.ingest.dates import parse_date
 from xscl.ingest.records import RowOptions
 
 __all__ = ["as_array", "check_times", "event_times", "time_columns"]
@@ -26,6 +29,7 @@ Mask = npt.NDArray[np.bool_]
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DIGITS = r"^-?[0-9]{1,18}$"
 _NUMBER = r"^-?[0-9]+(?:\.[0-9]*)?$"
+_A_NUMBER = re.compile(_NUMBER)
 _ZONED = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$"
 
 
@@ -154,23 +158,40 @@ def _iso(texts: pa.StringArray, zone: str) -> tuple[pa.Int64Array, Mask]:
         return time_micros(pc.coalesce(with_zone, without))
     except pa.ArrowInvalid:
         pass
-    let_pandas_in()
-    import pandas as pd
-
-    micros: list[int | None] = []
-    for text in texts.to_pylist():
-        try:
-            stamp = pd.Timestamp(text)
-            if stamp.tzinfo is None:
-                stamp = stamp.tz_localize(zone, ambiguous=True, nonexistent="shift_forward")
-            micros.append(to_micros(text if _has_zone(text) else stamp.to_pydatetime()))
-        except (ValueError, OverflowError):
-            micros.append(None)
+    micros = [_moment(text, zone) for text in texts.to_pylist()]
     return pa.array(micros, pa.int64()), np.zeros(len(micros), dtype=np.bool_)
 
 
-def _has_zone(text: str) -> bool:
-    return bool(pc.match_substring_regex(pa.scalar(text), _ZONED).as_py())
+def _moment(text: str, zone: str) -> int | None:
+    """Read one time: ISO 8601, RFC 822 as in feeds, or a number of seconds; None of anything else.
+
+    A reader that guesses would take ``03/04/2026`` for another day than ``13/04/2026``.
+    """
+    text = " ".join(text.split())
+    try:
+        if _A_NUMBER.match(text):
+            return to_micros(Decimal(text))
+        try:
+            found = datetime.fromisoformat(text)
+        except ValueError:
+            # These have a zone.
+            if (feed := parse_date(text)) is None:
+                return None
+            found = feed
+        return to_micros(found if found.tzinfo is not None else _placed(found, zone))
+    except (ValueError, OverflowError):
+        return None
+
+
+def _placed(time: datetime, zone: str) -> datetime:
+    """Place a time in a zone, as ``_in_zone`` does."""
+    if zone.upper() == "UTC":
+        return time.replace(tzinfo=UTC)
+    let_pandas_in()
+    import pandas as pd
+
+    placed: datetime = pd.Timestamp(time).tz_localize(zone, ambiguous=True, nonexistent="shift_forward").to_pydatetime()
+    return placed
 
 
 def _formatted(texts: pa.StringArray, options: RowOptions) -> tuple[pa.Int64Array, Mask]:

@@ -51,6 +51,23 @@ def test_columns_of_times(values, options, expected) -> None:
     assert times(values, **options) == expected
 
 
+@pytest.mark.parametrize(
+    "text", ["03/04/2026", "13/04/2026 10:00", "1/2/26", "Apr 3 2026", "now", "today", "10:00", "2026-03", "5 May"]
+)
+def test_no_time_is_guessed(text: str) -> None:
+    assert times(pa.array([text])) == times(pa.array([text]), ts_zone="Europe/Berlin") == [-1]
+    # Neighbours are what they are without it.
+    assert times(pa.array(["1970-01-01T00:00:01Z", text, "1970-01-01 00:00:02"])) == [S, -1, 2 * S]
+
+
+def test_times_of_feeds_and_numbers_beside_others_are_taken() -> None:
+    texts = pa.array(
+        ["Thu, 01 Jan 1970 01:00:01 +0100", "2", "-1.5", "1970-01-01T00:00:03,5Z", "19700101T000004Z", "?"]
+    )
+    expected = [S, 2 * S, -1_500_000, 3_500_000, 4 * S, -1]
+    assert times(texts) == times(texts, ts_zone="Asia/Tokyo") == expected
+
+
 def test_hours_that_come_twice_or_never() -> None:
     local = pa.array(["2026-10-25 02:30:00", "2026-03-29 02:30:00"])
     early, after = (datetime(2026, 10, 25, 0, 30, tzinfo=UTC), datetime(2026, 3, 29, 1, 0, tzinfo=UTC))
