@@ -17,12 +17,11 @@ from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.retained_from import keep_times, sight_of
 from xscl.catalog.tables import EVENT_IDS
+from xscl.ingest.rows import TEXT_TYPES
 from xscl.store.event_files import event_document, events_of
 from xscl.store.home import Home
 
 __all__ = ["HeldDocument", "held_document", "latest_documents"]
-
-_TEXTS = ("string", "varchar", "char")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +81,12 @@ def _documents(home: Home, docids: list[int]) -> list[tuple[int, HeldDocument]]:
 
 
 def _row(cells: list[str | None], channel: ChannelInfo) -> str:
-    """Write the columns of a row as JSON; numbers and truth values as such."""
-    values: dict[str, object] = {}
-    for (name, kind), cell in zip((channel.schema or {}).items(), cells, strict=False):
-        values[name] = cell
-        if cell is not None and (kind or "string") not in _TEXTS:
-            try:
-                values[name] = json.loads(cell)
-            except ValueError:
-                continue
-    return json.dumps(values, ensure_ascii=False)
+    """Write the columns of a row as JSON; numbers, with all their digits, and truth values as such."""
+    # A row is as long as the schema was when it came.
+    columns = zip((channel.schema or {}).items(), cells, strict=False)
+    members = (f"{json.dumps(name)}: {_json_of(cell, kind or 'string')}" for (name, kind), cell in columns)
+    return f"{{{', '.join(members)}}}"
+
+
+def _json_of(cell: str | None, kind: str) -> str:
+    return json.dumps(cell, ensure_ascii=False) if cell is None or kind in TEXT_TYPES else cell

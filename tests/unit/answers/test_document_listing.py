@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,14 @@ def test_rows_without_ids_of_their_own_are_shown(engine: Engine, tmp_path: Path)
     assert channel_paths(engine.home, "R", 1) == [("/R", 7)]
     with pytest.raises(CatalogError, match="holds no event"):
         held_document(engine.home, "R", "rows.csv:7")
+
+
+def test_numbers_of_rows_are_shown_digit_by_digit(engine: Engine) -> None:
+    engine.add_channel("R", kind="rows", schema="m decimal, d double, b boolean, s string, n bigint")
+    row = {"m": Decimal("1234567890123456789.12"), "d": 0.5, "b": True, "s": "7é"}
+    engine.ingest([xscl.Event("R", "e", 1, row=row)])
+    (shown,) = latest_documents(engine.home, "R", 1)
+    assert shown.row == '{"m": 1234567890123456789.12, "d": 0.5, "b": true, "s": "7é", "n": null}'
 
 
 def test_an_event_of_several_streams_is_shown_once(engine: Engine) -> None:
