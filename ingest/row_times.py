@@ -23,12 +23,14 @@ from xscl.ingest.columns import time_micros
 from xscl.ingest.dates import parse_date
 from xscl.ingest.records import RowOptions
 
-__all__ = ["as_array", "check_times", "event_times", "time_columns"]
+__all__ = ["as_array", "check_times", "day_read_as_seconds", "event_times", "time_columns"]
 
 Mask = npt.NDArray[np.bool_]
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DIGITS = r"^-?[0-9]{1,18}$"
 _NUMBER = r"^-?[0-9]+(?:\.[0-9]*)?$"
+_DAY = r"^(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])$"
+_LOOKED_AT = 1_000
 _A_NUMBER = re.compile(_NUMBER)
 _ZONED = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})$"
 
@@ -86,6 +88,18 @@ def event_times(rows: pa.Table, options: RowOptions) -> tuple[pa.Int64Array, Mas
     if len(columns) > 1:
         columns = [pc.binary_join_element_wise(*(column.cast(pa.string()) for column in columns), " ")]
     return _times(columns[0], options)
+
+
+def day_read_as_seconds(rows: pa.Table, options: RowOptions) -> str | None:
+    """Return a time that looks like a day, ``20260301``, where the first rows have nothing else in their column."""
+    if options.ts is None or options.ts_format is not None or options.ts not in rows.column_names:
+        return None
+    column = rows.column(options.ts).slice(0, _LOOKED_AT)
+    if not pa.types.is_string(column.type) and not pa.types.is_integer(column.type):
+        return None
+    texts = pc.drop_null(column.cast(pa.string()))
+    are_days = len(texts) > 0 and pc.all(pc.match_substring_regex(texts, _DAY)).as_py()
+    return str(texts[0].as_py()) if are_days else None
 
 
 def as_array(column: pa.ChunkedArray) -> pa.Array:

@@ -38,6 +38,7 @@ from xscl.ingest.reading import DEFAULT_READING, Reading
 from xscl.ingest.records import Noted, Record, Rejected, RowTable, rejected
 from xscl.ingest.row_files import read_row_file
 from xscl.ingest.row_format import Format, file_channel, row_format
+from xscl.ingest.row_times import day_read_as_seconds
 from xscl.ingest.splitting import SplitRecord, split_records
 
 __all__ = [
@@ -260,16 +261,20 @@ def _read_rows(stream: ByteStream, kind: Format, source: str, reading: Reading) 
         yield rejected(source, error)
         return
     records = read_row_file(stream, kind, channel=channel, source=source, reading=reading)
-    if reading.ts is not None:
-        yield from records
-        return
     for record in records:
         if isinstance(record, RowTable):
-            yield from _without_times(record)
+            yield from _without_times(record) if reading.ts is None else _days(record, reading)
             yield record
             break
         yield record
     yield from records
+
+
+def _days(table: RowTable, reading: Reading) -> Iterator[Noted]:
+    """Note times that are written as days without hyphens, and are read as seconds."""
+    if (day := day_read_as_seconds(table.rows, reading.rows)) is not None:
+        told = f"{day} in column {reading.ts} is so many seconds since 1970; --ts-format %Y%m%d reads it as a day"
+        yield Noted(table.source, told, of_times=True)
 
 
 def _without_times(table: RowTable) -> Iterator[Noted]:

@@ -59,6 +59,11 @@ def test_rows_without_times(home: Home, tmp_path: Path) -> None:
     told = run(home, "ingest", str(rows)).stderr
     assert "rows of the channel readings have the time of receipt; --ts taken_at" in told
     assert "note" not in run(home, "ingest", str(rows), "--ts", "taken_at", "--channel", "other").stderr
+    days = rows.with_name("days.csv")
+    days.write_text("day,v\n20260301,1\n20260302,2\n")
+    told = run(home, "ingest", str(days), "--ts", "day").stderr
+    assert "20260301 in column day is so many seconds since 1970; --ts-format %Y%m%d reads it as a day" in told
+    assert "note" not in run(home, "ingest", str(days), "--ts", "day", "--ts-format", "%Y%m%d", "--channel", "d").stderr
     # No time counts where nothing is stored, and there is no --ts.
     run(home, "query", "add", "rooms", "readings[./room->r]")
     tried = run(home, "query", "test", "rooms", str(rows))
