@@ -28,10 +28,15 @@ __all__ = ["Replacements"]
 
 
 class _Batch(NamedTuple):
+    """A batch with matches."""
+
     first: int
+    """Place of its first event."""
     last: int
+    """Place of its last event."""
     batch: int
     path: str
+    """Folder of its results."""
 
 
 class Replacements:
@@ -47,7 +52,7 @@ class Replacements:
         """Groups whose matches are decided later than in the batch of their last member."""
 
     def of(self, found: Sequence[FoundMatch]) -> dict[str, str]:
-        """Give the ids of the replaced matches by the ids of those that replace them."""
+        """Return the ids of replaced matches by the ids of the matches that replace them."""
         newest = {item.id: place for item in found if (place := _newest(item)) is not None}
         if not newest:
             return {}
@@ -91,8 +96,10 @@ class Replacements:
             self._waiting = frozenset(finders_of(connection, 0))
 
     def _parts_of(self, item: FoundMatch, combination: Sequence[int]) -> set[Part]:
-        """Give the batches that may have found a combination: of its last member, or the one that filled the query;
-        for a query that waits, all from that of the last member on.
+        """Return the batches that may have found a combination of documents as a match of the item's query.
+
+        The batch of the last member has found the match, or the batch that answered the query from held events.  A
+        query that waits may have answered in any batch from the last member's on.
         """
         assert self._reader is not None
         last = max(self._replayed.get(docid, place_of(docid)) for docid in combination)

@@ -91,6 +91,7 @@ def _read(
     docs: Collection[_Members],
     times: Callable[[Int64s], tuple[Int64s, Int64s]],
 ) -> None:
+    """Add the results about the members ``docs``, for some groups, to ``found``."""
     meanings = results.meanings({*groups, *asked.finders.tolist()})
     combinations = results.combinations()
     firsts = np.array(sorted({members[0] for members in docs}), np.int64)
@@ -131,6 +132,17 @@ def _taken_back(
     gone: Mapping[tuple[int, _Members, _Members], int],
     first: int,
 ) -> Iterator[Retraction]:
+    """Yield the answers that lose their last free binding for some of their queries.
+
+    Args:
+        found: results about the answers' members.
+        waiting: bindings, as group and key, that are not final; their answers are taken back elsewhere.
+        touched: numbers of the batch's forbidden documents, by the group and key of the binding that they forbid.
+        alone: groups by what stands for one of their queries in results: its number, negated.
+        readers: between which places each query of a group reads.
+        gone: last batch that took a match back.
+        first: place of the batch's first event.
+    """
     for (whose, docids, nodes), (batch, later) in sorted(found.stored.items()):
         gid = alone.get(whose, whose)
         keys = found.bindings.get((gid, docids, nodes), [])
