@@ -51,7 +51,7 @@ def take_heartbeat(connection: Connection, channel: str, time: int, now: int, *,
         raise CatalogError(
             "XSCL_BAD_EVENT_TIME",
             "the time of the heartbeat is not in the years 1 to 9999",
-            hint="a whole number is microseconds since 1970",
+            hint="in ISO 8601 it is written 2026-06-01T10:40:00Z; numbers may be of another unit than was meant",
         )
     require_channel_name(channel)
     streams = read_streams(connection)
