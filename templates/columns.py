@@ -56,11 +56,12 @@ def numbered_rows(columns: Iterable[Int64s]) -> tuple[Int64s, Int64s]:
     """Return the first place of each different row, in this order, and which of them each is."""
     code: Int64s | None = None
     for column in columns:
-        of, _, which = numbered(column)
-        code = which if code is None else numbered(code * len(of) + which)[2]
+        of, first, which = numbered(column)
+        if code is not None:
+            _, first, which = numbered(code * len(of) + which)
+        code = which
     assert code is not None
-    _, first, which = numbered(code)
-    return first, which
+    return first, code
 
 
 def gather(starts: Int64s, counts: Int64s) -> tuple[Int64s, Int64s]:

@@ -21,6 +21,7 @@ from xscl.base.number_order import each_once, places_in
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, take
 from xscl.templates.joins.document_facts import DocumentFacts, facts_of_rows
 from xscl.templates.joins.edge_table import HALF_BITS, LOW_BITS, EdgeTable
+from xscl.templates.joins.families import Families, families_of
 from xscl.templates.joins.guarded import AnyGuard
 from xscl.templates.joins.matched_edges import MatchedEdges
 from xscl.templates.joins.meet import Meeting
@@ -73,6 +74,7 @@ class Finder:
         self._table: tuple[int, EdgeTable] | None = None
         self._of_keys: tuple[int, Int32s, Bools] | None = None
         self._plan_edges: tuple[int, PlanEdges] | None = None
+        self._families: tuple[int, dict[frozenset[int], Families]] | None = None
         self._guarded = _Guarded(-1)
         self._lone: tuple[int, frozenset[int]] | None = None
 
@@ -81,7 +83,7 @@ class Finder:
         if program is not self._program:
             self._program, self._resolver = program, Resolver(program, self.numbers.shapes)
             self._resolver_of_ones = Resolver(program, self._shapes_of_ones)
-            self._table = self._plan_edges = self._of_keys = self._lone = None
+            self._table = self._plan_edges = self._families = self._of_keys = self._lone = None
             self._guarded = _Guarded(-1)
 
     @property
@@ -195,8 +197,17 @@ class Finder:
         if not new.size or not met:
             return
         assert self._resolver is not None
-        passes_of = partial(self._passes, self.program)
-        Meeting(self.numbers, self._edge_table(), self._resolver, passes_of, self.program, mine, met, out).run()
+        Meeting(
+            self.numbers,
+            self._edge_table(),
+            self._resolver,
+            partial(self._passes, self.program),
+            self._families_of,
+            self.program,
+            mine,
+            met,
+            out,
+        ).run()
 
     def forget(self, kept: Sequence[Run]) -> None:
         """Forget what is known of other runs."""
@@ -229,6 +240,15 @@ class Finder:
         if self._plan_edges is None or self._plan_edges[0] != program.structure:
             self._plan_edges = program.structure, plan_edges(program)
         return passes(self._plan_edges[1], counts, self._limit(rows), self._spare(rows))
+
+    def _families_of(self, edges: frozenset[int]) -> Families:
+        """Return the families among some edges, remembered as long as the edges of the program stay."""
+        if self._families is None or self._families[0] != self.program.structure:
+            self._families = self.program.structure, {}
+        known = self._families[1]
+        if edges not in known:
+            known[edges] = families_of(self.program.edges, edges)
+        return known[edges]
 
     def _alone(self) -> tuple[Int32s, Bools]:
         """Return for each key its edge of queries of one block, -1 for none; and whether other edges ask for it too."""

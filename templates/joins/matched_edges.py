@@ -137,6 +137,10 @@ class Matched:
         self._chains: dict[bool, dict[tuple[int, int, int], set[tuple[int, int]]]] = {}
         self._hanging: dict[tuple[bool, tuple[int, ...]], Hanging] = {}
 
+    def pairs_of(self, edge: int) -> tuple[tuple[int, int], ...]:
+        """Return the numbers of the shapes that an edge matches, left and right."""
+        return tuple(self._pairs[edge])
+
     def joined(self, edge: int, first_only: tuple[bool, bool]) -> Joined:
         """Return the relation of a value join.
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from xscl.base.number_order import each_once
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
 from xscl.templates.joins.edge_table import HALF_BITS, LOW_BITS, EdgeTable
+from xscl.templates.joins.families import Families
 from xscl.templates.joins.guarded_windows import guarded
 from xscl.templates.joins.matched_edges import MatchedEdges
 from xscl.templates.joins.pair_documents import documents_of_runs
@@ -83,6 +84,8 @@ class Meeting:
     resolver: Resolver
     passes: Callable[[Mapping[int, float], int], list[Pass]]
     """Tells how plans are resolved, by the pairs of each edge and the number of new rows."""
+    families: Callable[[frozenset[int]], Families]
+    """Tells families among some edges."""
     program: Program
     new: RunView
     others: Sequence[RunView]
@@ -213,7 +216,7 @@ class Meeting:
     def _general(self, spans: _Spans, each: Pass) -> int:
         met = self._met(spans)
         if each.order.verified and len(met.edge):
-            places = Places(self.numbers, self.program, self._all)
+            places = Places(self.numbers, self.program, self._all, self.families)
             met = stacked([met, *places.verified(met, each.order)])
         return _resolve(self.resolver, met, documents_of_runs(self._runs, self.program.guards), self.out, each.plans)
 

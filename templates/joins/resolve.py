@@ -37,7 +37,7 @@ from xscl.templates.joins.signatures import (
     places_by_number,
     refuse_pairs,
 )
-from xscl.templates.joins.solve import solve
+from xscl.templates.joins.solve import Solution, solve
 from xscl.templates.joins.window_cells import Documents, MatchedPairs, admit_all, whole_span, window_cells
 from xscl.templates.plans import Edge, InstancePlan, LinkPlan
 from xscl.templates.program import Program
@@ -50,6 +50,7 @@ LOOK = -2
 """Class that differs from pair to pair."""
 _BITS = 32
 _MEMO_SIZE = 50_000
+_MOST_SOLUTIONS = 100_000
 _MANY_ADMITTED = 1 << 24
 """Pairs and guarded windows, each with the other, that are looked at together."""
 
@@ -66,8 +67,10 @@ class Resolver:
         self.shapes = shapes
         self._seeds = secrets.randbits(64), secrets.randbits(64)
         self._memo: dict[tuple[int, int], Signature] = {}
+        self._solutions: dict[object, Solution] = {}
+        """By plan and the matched pairs of the edges that it needs."""
         self._size = 0
-        """Numbers in it."""
+        """Numbers in the signatures."""
         self._structure = program.structure
 
     def resolve(
@@ -220,6 +223,7 @@ class Resolver:
         full = len(self._memo) >= _MEMO_SIZE or self._size >= _MEMO_NUMBERS
         if self._structure != self.program.structure or full:
             self._memo.clear()
+            self._solutions.clear()
             self._size = 0
             self._structure = self.program.structure
         if plans is not None:
@@ -248,11 +252,22 @@ class Resolver:
         for edge in sorted(matched.edges):
             for plan in self.program.by_edge.get(edge, ()):
                 if plan.needs <= matched.edges and (plans is None or plans.includes(plan)):
-                    solution = solve(plan, matched)
+                    solution = self._solution(plan, matched)
                     if solution:
                         solved = Solved(plan, solution)
                         (found.links if isinstance(plan, LinkPlan) else found.instances).append(solved)
         return found
+
+    def _solution(self, plan: InstancePlan | LinkPlan, matched: Matched) -> Solution:
+        """Solve a plan, or remember how it was solved where other edges were matched besides those that it needs."""
+        own = tuple([matched.pairs_of(edge) for edge in sorted(plan.needs)])
+        key = plan.name, own, matched.is_sorted, not plan.specs.isdisjoint(matched.refused)
+        solution = self._solutions.get(key)
+        if solution is None:
+            if len(self._solutions) >= _MOST_SOLUTIONS:
+                self._solutions.clear()
+            solution = self._solutions[key] = solve(plan, matched)
+        return solution
 
     # -- what they come to -------------------------------------------------------------------------------------
 

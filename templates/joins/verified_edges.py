@@ -6,7 +6,7 @@ Pairs leave as soon as an edge does not hold that all their plans require.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,8 +14,9 @@ import numpy as np
 
 from xscl.base.number_order import order_by, order_of
 from xscl.templates.columns import Int32s, Int64s, gather, take
+from xscl.templates.joins.families import Families, Family
 from xscl.templates.joins.order import JoinOrder
-from xscl.templates.joins.verify import held_on_pairs
+from xscl.templates.joins.verify import held_in_family, held_on_pairs
 from xscl.templates.plans import Edge
 from xscl.templates.program import Program
 from xscl.templates.runs.view import FinderNumbers, RunView
@@ -43,6 +44,8 @@ class Places:
     program: Program
     views: Sequence[RunView]
     """The runs that may have documents of a pair."""
+    families: Callable[[frozenset[int]], Families]
+    """Tells families among some edges."""
 
     def verified(self, met: Met, order: JoinOrder) -> Iterator[Met]:
         """Iterate over the matched edges among those that are looked up on the pairs that others have found."""
@@ -62,8 +65,14 @@ class Places:
                 held[of] = True
                 yield found
             asking = take(asking, held)
-        for _, found in self._looked_up(asking, *_asked(asking.edge, {e: tuple(o) for e, o in rest.items()})):
+        families = {edge: self.families(frozenset(others)) for edge, others in rest.items()}
+        single = {edge: others for edge, (_, others) in families.items() if others}
+        for _, found in self._looked_up(asking, *_asked(asking.edge, single)):
             yield found
+        for edge, (some, _) in families.items():
+            if some:
+                pairs = take(asking, asking.edge == edge)
+                yield from (self._in_family(family, pairs) for family in some)
 
     def _looked_up(self, pairs: Met, at: Int64s, edges: Int64s) -> Iterator[tuple[Int64s, Met]]:
         """Iterate over the rows of ``edges`` on the pairs at some places, an edge for each; and the places where there
@@ -99,6 +108,15 @@ class Places:
         of = take(pairs, held.pair)
         number = numbers[held.pair].astype(np.int32)
         return held.pair, Met(number, of.doc_l, of.doc_r, of.ts_l, of.ts_r, held.shape_l, held.shape_r)
+
+    def _in_family(self, family: Family, pairs: Met) -> Met:
+        """Return the rows of the edges of a family on some pairs."""
+        key = family.like.key
+        keys = ((key.lvar, key.lfn), (key.rvar, key.rfn))
+        of_l, of_r = (np.full(len(pairs.edge), self.numbers.key(each), dtype=np.int64) for each in keys)
+        held, edges = held_in_family(self.views, self.program.edges, family, (of_l, of_r), pairs.doc_l, pairs.doc_r)
+        of = take(pairs, held.pair)
+        return Met(edges, of.doc_l, of.doc_r, of.ts_l, of.ts_r, held.shape_l, held.shape_r)
 
 
 def _each_once(met: Met) -> Met:

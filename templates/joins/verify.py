@@ -4,7 +4,8 @@ pairs satisfy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -13,25 +14,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.base.number_order import each_once
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, numbered_rows, stacked, take
+from xscl.templates.joins.families import CLOSE, TINY, Family, candidates
 from xscl.templates.joins.matched_edges import BEYOND
 from xscl.templates.joins.resolve import holds_exactly
 from xscl.templates.plans import Edge
 from xscl.templates.runs.run import KEY_BITS
 from xscl.templates.runs.view import RunView
 
-__all__ = ["MAX_COMPARED", "Held", "held_on_pairs"]
+__all__ = ["MAX_COMPARED", "Held", "held_in_family", "held_on_pairs"]
 
 _VALUE_BITS = 40
 """Bits of the place of a value in its run."""
 MAX_COMPARED = 4_000_000
 """Pairs of different values that an inequality compares in one pair of documents."""
-
-
-CLOSE = 1e-9
-"""Doubles that differ by no more than this part of what they were made of are compared exactly."""
-TINY = 1e-290
-"""Doubles below this are, too: they may be less precise."""
+_TOGETHER = 1 << 17
+"""Pairs of values that are compared together, about: their columns fit into the caches of a processor."""
 
 
 class Held(NamedTuple):
@@ -54,18 +52,58 @@ def held_on_pairs(
     mine, others = _rows_of(runs, left, keys[0]), _rows_of(runs, right, keys[1])
     if edge.key.kind == "EQ":
         return _equal(runs, mine, others)
-    compared = np.bincount(mine.pair, minlength=len(left)) * np.bincount(others.pair, minlength=len(left))
-    beyond = np.flatnonzero(compared > MAX_COMPARED)
+    beyond, parts = _parts(mine, others, len(left))
     marks = np.full(len(beyond), BEYOND, dtype=np.int32)
-    parts = [Held(beyond, marks, marks)]
-    compared[beyond] = 0
-    # Some pairs of documents at a time, by how much there is to compare.
-    part_of = np.cumsum(compared) // MAX_COMPARED
-    for part in each_once(part_of[compared > 0]).tolist():
-        chosen = (part_of == part) & (compared > 0)
-        parts.append(_compared(runs, edge, take(mine, chosen[mine.pair]), take(others, chosen[others.pair])))
-    held = stacked(parts)
-    return take(held, np.argsort(held.pair, kind="stable"))
+    held = stacked([Held(beyond, marks, marks), *(_compared(runs, edge, *part) for part in parts)])
+    return take(held, np.argsort(held.pair, kind="stable")) if len(beyond) else held
+
+
+def held_in_family(
+    runs: Sequence[RunView],
+    edges: Mapping[int, Edge],
+    family: Family,
+    keys: tuple[Int64s, Int64s],
+    left: Int64s,
+    right: Int64s,
+) -> tuple[Held, Int32s]:
+    """Return the rows that compare as edges of a family say, like ``held_on_pairs``, and the edge of each.
+
+    ``edges`` are those of the program, by their numbers.
+    """
+    mine, others = _rows_of(runs, left, keys[0]), _rows_of(runs, right, keys[1])
+    beyond, parts = _parts(mine, others, len(left))
+    pair = np.repeat(beyond, len(family.edges))
+    marks = np.full(len(pair), BEYOND, dtype=np.int32)
+    found = [(Held(pair, marks, marks), np.tile(family.edges, len(beyond)))]
+    found += (each for part in parts for each in _compared_in_family(runs, edges, family, *part))
+    return stacked([held for held, _ in found]), np.concatenate([of for _, of in found])
+
+
+def _parts(mine: _Side, others: _Side, pairs: int) -> tuple[Int64s, list[tuple[_Side, _Side]]]:
+    """Return the pairs of documents with too much to compare; and the rows of all others, some pairs at a time."""
+    compared = np.bincount(mine.pair, minlength=pairs) * np.bincount(others.pair, minlength=pairs)
+    beyond = np.flatnonzero(compared > MAX_COMPARED)
+    if len(beyond):
+        compared[beyond] = 0
+        mine, others = (take(side, compared[side.pair] > 0) for side in (mine, others))
+    spans = pairwise(_cuts(compared))
+    return beyond, [(_of_pairs(mine, *span), _of_pairs(others, *span)) for span in spans]
+
+
+def _cuts(compared: Int64s) -> list[int]:
+    """Return where runs of pairs begin with some ``_TOGETHER`` values to compare each, and where the last one ends."""
+    done = np.cumsum(compared)
+    if not len(done) or not done[-1]:
+        return []
+    cuts = np.searchsorted(done, np.arange(_TOGETHER, int(done[-1]), _TOGETHER)) + 1
+    return [0, *each_once(cuts[cuts < len(done)]).tolist(), len(done)]
+
+
+def _of_pairs(side: _Side, begin: int, end: int) -> _Side:
+    """Return the rows of the pairs from one to another, which is not included."""
+    first, last = np.searchsorted(side.pair, (begin, end)).tolist()
+    pair, run, value, shape, number = side
+    return _Side(pair[first:last], run[first:last], value[first:last], shape[first:last], number[first:last])
 
 
 def _equal(runs: Sequence[RunView], mine: _Side, others: _Side) -> Held:
@@ -97,6 +135,21 @@ def _compared(runs: Sequence[RunView], edge: Edge, mine: _Side, others: _Side) -
     return Held(one.pair[holds], one.shape[holds], other.shape[holds])
 
 
+def _compared_in_family(
+    runs: Sequence[RunView], edges: Mapping[int, Edge], family: Family, mine: _Side, others: _Side
+) -> Iterator[tuple[Held, Int32s]]:
+    """Yield rows whose values compare as edges of a family say, and the edge of each."""
+    at_l, at_r = _cross(mine.pair, others.pair)
+    first, counts = candidates(family, mine.number[at_l], others.number[at_r])
+    for begin, end in pairwise(_cuts(counts)):
+        place, which = gather(first[begin:end], counts[begin:end])
+        one, other = take(mine, at_l[begin:end][which]), take(others, at_r[begin:end][which])
+        number = family.edges[place]
+        line = _Line(family.like.key.op, family.f[place], family.add[place], number)
+        holds = np.flatnonzero(_line_holds(runs, edges, line, one, other))
+        yield Held(one.pair[holds], one.shape[holds], other.shape[holds]), number[holds]
+
+
 class _Side(NamedTuple):
     """Rows of one side of some pairs."""
 
@@ -110,7 +163,19 @@ class _Side(NamedTuple):
 
 
 def _rows_of(runs: Sequence[RunView], docs: Int64s, keys: Int64s) -> _Side:
-    """Return the rows of a key in each of some documents, a key for each."""
+    """Return the rows of a key in each of some documents, a key for each.
+
+    Pairs are many where documents are few, so the rows of each document are looked up once.
+    """
+    first, which = numbered_rows((docs, keys))
+    found = _rows_of_each(runs, docs[first], keys[first])
+    begin = np.searchsorted(found.pair, np.arange(len(first) + 1))
+    at, pair = gather(begin[which], np.diff(begin)[which])
+    return take(found, at)._replace(pair=pair)
+
+
+def _rows_of_each(runs: Sequence[RunView], docs: Int64s, keys: Int64s) -> _Side:
+    """Return the rows of a key in each of some documents, which all differ."""
     none = np.empty(0, dtype=np.int64)
     parts = [_Side(none, none, none, np.empty(0, dtype=np.int32), np.empty(0))]
     for number, view in enumerate(runs):
@@ -128,6 +193,9 @@ def _rows_of(runs: Sequence[RunView], docs: Int64s, keys: Int64s) -> _Side:
 
 def _cross(left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:
     """Return the places of equal numbers of two rising lists, every one with every one."""
+    if np.array_equal(left, right) and (np.diff(left) > 0).all():
+        every = np.arange(len(left))
+        return every, every
     begin = np.searchsorted(right, left, side="left")
     at_r, at_l = gather(begin, np.searchsorted(right, left, side="right") - begin)
     return at_l, at_r
@@ -144,18 +212,39 @@ def _holds(runs: Sequence[RunView], edge: Edge, left: _Side, right: _Side) -> Bo
     if not (key.lfn or "").startswith("number"):
         holds = _TEXTS[key.op](_text(runs, left), _text(runs, right)).to_numpy(zero_copy_only=False)
         return holds
-    scaled = float(key.f) * right.number
-    line = scaled + float(key.add)
+    count = len(left.pair)
+    line = _Line(
+        key.op, *(np.broadcast_to(each, count) for each in (float(key.f), float(key.add), np.int32(edge.number)))
+    )
+    return _line_holds(runs, {edge.number: edge}, line, left, right)
+
+
+class _Line(NamedTuple):
+    """An inequality ``left op f * right + add`` for each pair of rows."""
+
+    op: str
+    f: npt.NDArray[np.float64]
+    add: npt.NDArray[np.float64]
+    edge: Int32s
+
+
+def _line_holds(runs: Sequence[RunView], edges: Mapping[int, Edge], line: _Line, left: _Side, right: _Side) -> Bools:
+    """Tell whether the numbers of each pair of rows satisfy its inequality."""
+    scaled = line.f * right.number
     with np.errstate(invalid="ignore"):
-        holds = _NUMBERS[key.op](left.number, line)
-        size = np.abs(left.number) + np.abs(scaled) + abs(float(key.add))
+        bound = scaled + line.add
+        holds: Bools = _NUMBERS[line.op](left.number, bound)
+        size = np.abs(left.number) + np.abs(scaled) + np.abs(line.add)
         least = np.minimum(np.minimum(np.abs(left.number), np.abs(right.number)), np.abs(scaled))
-        sure = (np.abs(left.number - line) > CLOSE * size) & (least >= TINY)
+        sure = (np.abs(left.number - bound) > CLOSE * size) & (least >= TINY)
     # What doubles cannot tell is compared exactly; so is what they cannot hold.
     close = np.flatnonzero(~sure)
     if len(close):
         texts = zip(*(_text(runs, take(side, close)).to_pylist() for side in (left, right)), strict=True)
-        holds[close] = [holds_exactly(edge, one, other) for one, other in texts]
+        holds[close] = [
+            holds_exactly(edges[number], one, other)
+            for number, (one, other) in zip(line.edge[close].tolist(), texts, strict=True)
+        ]
     return holds
 
 
