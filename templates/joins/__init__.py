@@ -2,6 +2,7 @@
 
 Modules in reading order:
 
+* ``families``: families of inequalities: edges that compare the same two values, and differ in one constant
 * ``order``: which edges are enumerated, and which are verified on the pairs of others
 * ``matched_edges``: matched edges of one pair of documents, as relations between nodes
 * ``solve``: matched edges of one pair of documents → what one plan finds there
@@ -12,7 +13,7 @@ Modules in reading order:
 * ``signatures``: the matched edges of pairs that are alike, and what plans find there
 * ``link_rows``: rows of links that pairs of documents come to, and links that are refused
 * ``resolve``: matched edges of document pairs → classes
-* ``families``: families of inequalities: edges that compare the same two values, and differ in one constant
+* ``bounds_of_values``: bounds of values, by which pairs of rows are left out before they are written down
 * ``verify``: edges looked up on pairs that other edges found
 * ``passes``: how the plans of a program are resolved in a unit of work
 * ``edge_table``: edges that find pairs, by the keys of their sides

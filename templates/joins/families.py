@@ -16,7 +16,7 @@ import numpy.typing as npt
 from xscl.templates.columns import Bools, Int32s, Int64s
 from xscl.templates.plans import Edge
 
-__all__ = ["CLOSE", "TINY", "Families", "Family", "candidates", "families_of"]
+__all__ = ["CLOSE", "TINY", "Families", "Family", "candidates", "families_of", "is_line"]
 
 CLOSE = 1e-9
 """Doubles that differ by no more than this part of what they were made of are compared exactly."""
@@ -53,7 +53,7 @@ def families_of(edges: Mapping[int, Edge], some: Collection[int]) -> Families:
         some: numbers of those in question.
     """
     alike = _grouped(
-        (edges[number] for number in some if _is_line(edges[number])),
+        (edges[number] for number in some if is_line(edges[number])),
         lambda edge: (edge.key.lvar, edge.key.lfn, edge.key.rvar, edge.key.rfn, edge.key.op),
     )
     families: list[Family] = []
@@ -68,7 +68,7 @@ def families_of(edges: Mapping[int, Edge], some: Collection[int]) -> Families:
     return Families(tuple(families), tuple(sorted(set(some) - taken)))
 
 
-def _is_line(edge: Edge) -> bool:
+def is_line(edge: Edge) -> bool:
     """Tell whether an edge compares numbers, and one search finds the constants of such edges."""
     return edge.key.kind == "BAND" and (edge.key.lfn or "").startswith("number") and edge.key.op != "!="
 

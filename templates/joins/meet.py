@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from xscl.base.number_order import each_once
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
+from xscl.templates.joins.bounds_of_values import Bounds, bounds_of
 from xscl.templates.joins.edge_table import HALF_BITS, LOW_BITS, EdgeTable
 from xscl.templates.joins.families import Families
 from xscl.templates.joins.guarded_windows import guarded
@@ -43,6 +44,8 @@ _CHUNK = 1_000_000
 
 LEAST_TOLD = 20_000
 """Pairs of a new run with another that are told by spans."""
+LEAST_BOUNDED = 10_000
+"""Pairs of a pass that are looked through by bounds of values."""
 _FEW_SHAPES = 1 << 22
 """Pairs of shapes that are counted one by one."""
 
@@ -105,6 +108,9 @@ class Meeting:
             if each.single:
                 some, told = self._told(some, each)
                 looked_at += told
+            elif each.lines:
+                some, left_out = self._possible(some, each.lines)
+                looked_at += left_out
             for chunk in self._chunks(some):
                 looked_at += self._single(chunk, each) if each.single else self._general(chunk, each)
                 self.out.spill()
@@ -210,6 +216,40 @@ class Meeting:
 
     def _may_be_one_item(self, run: Run) -> bool:
         return run is self.new.run or not (run.plain and self.new.run.plain)
+
+    def _possible(self, spans: _Spans, lines: frozenset[int]) -> tuple[_Spans, int]:
+        """Leave out pairs that satisfy none of some inequalities; return the others, and how many were left out."""
+        if (spans.end - spans.begin).sum() < LEAST_BOUNDED:
+            return spans, 0
+        bounds = bounds_of(self.program.edges, lines, self.numbers.key)
+        several = self._of_several(spans)
+        kept, left_out = [take(spans, several)], 0
+        for number, other in enumerate(self.others):
+            for new_left in (True, False):
+                of_run = take(spans, (spans.run == number) & (spans.new_left == new_left) & ~several)
+                for part in _of_size(of_run, _CHUNK):
+                    some, count = self._possible_pairs(part, other, bounds, new_left=new_left)
+                    kept.append(some)
+                    left_out += count
+        return stacked(kept), left_out
+
+    def _possible_pairs(self, spans: _Spans, other: RunView, bounds: Bounds, *, new_left: bool) -> tuple[_Spans, int]:
+        """Return the pairs of some spans that may satisfy an inequality, each as a span; and how many do not."""
+        left_out = 0
+        if not self._may_be_one_item(other.run):
+            wanted = bounds.possible_spans(self.new, spans.row, other, (spans.begin, spans.end), new_left=new_left)
+            left_out = int((spans.end - spans.begin)[~wanted].sum())
+            spans = take(spans, wanted)
+        old, span = gather(spans.begin, spans.end - spans.begin)
+        new = spans.row[span]
+        possible = bounds.possible(self.new, new, other, old, new_left=new_left)
+        apart = ~possible
+        if self._may_be_one_item(other.run):
+            # Versions of one item are no pair.
+            mine, run = self.new.run, other.run
+            apart &= mine.items[mine.doc[new]] != run.items[run.doc[old]]
+        some = np.flatnonzero(possible)
+        return take(spans, span[some])._replace(begin=old[some], end=old[some] + 1), left_out + int(apart.sum())
 
     # -- passes ------------------------------------------------------------------------------------------------
 
@@ -337,6 +377,13 @@ class Meeting:
 def _no_spans() -> _Spans:
     none, few = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
     return _Spans(few, np.empty(0, dtype=np.bool_), none, few, none, none)
+
+
+def _of_size(spans: _Spans, most: int) -> Iterator[_Spans]:
+    """Yield some spans at a time, with about so many pairs, at most."""
+    part = np.cumsum(spans.end - spans.begin) // most
+    for number in each_once(part).tolist():
+        yield take(spans, part == number)
 
 
 def _slices(new_left: bool, of_new: Int64s, of_old: Int64s, edge: Int64s) -> _Slices:

@@ -20,6 +20,7 @@ import numpy as np
 
 from xscl.base.number_order import each_once
 from xscl.templates.columns import Bools, Int64s, gather
+from xscl.templates.joins.families import is_line
 from xscl.templates.plans import InstancePlan, LinkPlan
 from xscl.templates.program import Program
 
@@ -56,6 +57,13 @@ class PlanEdges(NamedTuple):
     """Numbers of edges, plan by plan."""
     others: Bools
     """Whether a plan has needs besides these edges (inequalities), by plan."""
+    lines: Int64s
+    """An inequality on numbers that each plan needs (``families.is_line``); -1: it needs none."""
+
+    def lines_of(self, some: Int64s) -> frozenset[int]:
+        """Return inequalities on numbers of which each of some plans needs one; none where some plan needs none."""
+        found = each_once(self.lines[some])
+        return frozenset(found.tolist()) if len(found) and found[0] >= 0 else frozenset()
 
     def anchors(self, counts: Mapping[int, float]) -> tuple[Int64s, Int64s]:
         """Return for each plan the edge with the fewest pairs, the least of equal ones; and its pairs.
@@ -72,6 +80,7 @@ class PlanEdges(NamedTuple):
 def plan_edges(program: Program) -> PlanEdges:
     """Return the plans of a program by the edges that find their pairs; those of one block find none."""
     finding = {number for number, edge in program.edges.items() if edge.key.kind == "EQ"}
+    lines = {number for number, edge in program.edges.items() if is_line(edge)}
     plans: list[InstancePlan | LinkPlan] = []
     starts, edges, others = [0], [], []
     every: Iterable[InstancePlan | LinkPlan] = (*program.instances.values(), *program.links.values())
@@ -83,7 +92,11 @@ def plan_edges(program: Program) -> PlanEdges:
             starts.append(len(edges))
             others.append(len(own) < len(plan.needs))
     return PlanEdges(
-        plans, np.array(starts, dtype=np.int64), np.array(edges, dtype=np.int64), np.array(others, dtype=np.bool_)
+        plans,
+        np.array(starts, dtype=np.int64),
+        np.array(edges, dtype=np.int64),
+        np.array(others, dtype=np.bool_),
+        np.array([min(plan.needs & lines, default=-1) for plan in plans], dtype=np.int64),
     )
 
 

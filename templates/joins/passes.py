@@ -31,6 +31,8 @@ class Pass(NamedTuple):
     """None: all plans."""
     single: bool
     """One edge, which is all that its plans ask for."""
+    lines: frozenset[int] = frozenset()
+    """Inequalities on numbers of which each plan needs one, where one edge finds all pairs; none: nothing is known."""
 
 
 def passes(edges: PlanEdges, counts: Mapping[int, float], limit: float, spare: float) -> list[Pass]:
@@ -47,16 +49,23 @@ def passes(edges: PlanEdges, counts: Mapping[int, float], limit: float, spare: f
     alone = np.array([len(plan.needs) == 1 for plan in edges.plans], dtype=np.bool_)
     apart = pairs > np.where(alone, min(limit, _SPARES * spare), limit)
     large = np.flatnonzero(apart)
-    order = order_of(edges, anchor, np.flatnonzero((pairs > 0) & ~apart), counts, spare)
+    together = np.flatnonzero((pairs > 0) & ~apart)
+    order = order_of(edges, anchor, together, counts, spare)
+    lines = _lines(edges, order, together)
     if not len(large):
-        return [Pass(order, None, single=False)]
-    found = [Pass(order, _plans("without", edges, large), single=False)]
+        return [Pass(order, None, single=False, lines=lines)]
+    found = [Pass(order, _plans("without", edges, large), single=False, lines=lines)]
     for single, places in ((True, large[alone[large]]), (False, large[~alone[large]])):
         for edge in each_once(anchor[places]).tolist():
             some = places[anchor[places] == edge]
             order = order_of(edges, anchor, some, counts, spare=0)
-            found.append(Pass(order, _plans("only", edges, some), single))
+            found.append(Pass(order, _plans("only", edges, some), single, _lines(edges, order, some)))
     return found
+
+
+def _lines(edges: PlanEdges, order: JoinOrder, some: Int64s) -> frozenset[int]:
+    """Return ``lines`` of a pass of some plans."""
+    return edges.lines_of(some) if len(order.enumerated) == 1 else frozenset()
 
 
 def _plans(which: Literal["only", "without"], edges: PlanEdges, some: Int64s) -> Plans:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,11 +13,13 @@ from local_engine import LocalEngine, UnitsEngine, compiled
 from oracle.evaluate import Doc, answers
 from strategies import Dice
 
+import xscl.templates.joins.meet
 import xscl.templates.joins.verify
 from xscl.base.values import COMPARISONS
 from xscl.language.syntax.parser import parse_query
 from xscl.templates.joins.families import candidates, families_of
 from xscl.templates.plans import Edge, EdgeKey
+from xscl.templates.results import ResultColumns
 
 OPERATORS = ("<", "<=", ">", ">=", "=", "!=")
 FACTORS = ("1", "1.1", "1.02", "2", "0.5", "-1", "-1.1", "3", "1.000000000000001")
@@ -55,6 +58,7 @@ def test_the_engine_finds_what_the_oracle_does(tmp_path: Path, monkeypatch: pyte
     for seed in range(examples(160)):
         choose = Dice(seed)
         monkeypatch.setattr(xscl.templates.joins.verify, "_TOGETHER", choose.one(1, 7, 1 << 17))
+        monkeypatch.setattr(xscl.templates.joins.meet, "LEAST_BOUNDED", choose.one(0, 0, 1 << 40))
         docs = [document(choose, number) for number in range(12)]
         program = {text: compiled(text) for text in dict.fromkeys(queries(choose))}
         limit = choose.one(0, 1 << 40)
@@ -68,6 +72,50 @@ def test_the_engine_finds_what_the_oracle_does(tmp_path: Path, monkeypatch: pyte
                 assert engine.answers(text) == expected, (text, seed, type(engine))
             matches += len(expected)
     assert matches > 100
+
+
+def test_pairs_are_counted_whether_bounds_leave_them_out_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions of one item are no pair in either way."""
+    counted: list[int] = []
+    add_count = ResultColumns.add_count
+
+    def count(self: ResultColumns, pairs: int) -> None:
+        counted.append(pairs)
+        add_count(self, pairs)
+
+    monkeypatch.setattr(ResultColumns, "add_count", count)
+    fewer = 0
+    for seed in range(examples(80)):
+        found = []
+        for least in (0, 1 << 40):
+            choose = Dice(seed)
+            monkeypatch.setattr(xscl.templates.joins.meet, "LEAST_BOUNDED", least)
+            docs = [document(choose, number) for number in range(14)]
+            docs = [replace(doc, item=choose.one(None, "i", "j")) for doc in docs]
+            program = {text: compiled(text) for text in dict.fromkeys(queries(choose))}
+            engine = LocalEngine(tmp_path, program, 0)
+            del counted[:]
+            for start in range(0, len(docs), 5):
+                engine.run(docs[start : start + 5])
+            found.append((counted[:], {text: engine.answers(text) for text in program}))
+        assert found[0] == found[1], seed
+        fewer += sum(found[0][0])
+    assert fewer
+
+
+@pytest.mark.parametrize("op", ["=", "<=", ">="])
+def test_values_that_only_fractions_tell_from_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, op: str) -> None:
+    """1.1 * 1.1 is more than 1.21 in doubles, and 1.1 * 3 more than 3.3."""
+    monkeypatch.setattr(xscl.templates.joins.meet, "LEAST_BOUNDED", 0)
+    text = f"S/r[./k->k][./v->x] JOIN {{k = l AND x {op} 1.1 * y, 6 s}} S/r[./k->l][./v->y]"
+    values = ("1.21", "1.1", "3.3", "3", "0.11", "0.1", "-3.3", "-3")
+    docs = [Doc("S", f"e{n}", n, f"<r><k>a</k><v>{value}</v></r>") for n, value in enumerate(values)]
+    engine = LocalEngine(tmp_path, {text: compiled(text)}, 0)
+    for part in (docs[:3], docs[3:]):
+        engine.run(part)
+    assert engine.answers(text) == answers(parse_query(text), docs)
 
 
 @pytest.mark.parametrize("op", OPERATORS[:-1])
