@@ -44,13 +44,13 @@ class _Sides(NamedTuple):
 
 
 class Bounds:
-    """Bounds of the documents of runs, for inequalities of which some must hold."""
+    """Bounds of the documents of runs: a pair of documents has to satisfy one of some inequalities."""
 
     def __init__(self, lines: Sequence[_Lines], number: Callable[[Key], int]) -> None:
         self._lines = lines
         self._number = number
         self._known: dict[int, list[list[_Sides]]] = {}
-        """By the identity of a run: for each of the lines what must hold together."""
+        """Bounds by the identity of a run: for each of the lines those that must hold together."""
 
     def __bool__(self) -> bool:
         return bool(self._lines)
@@ -119,7 +119,7 @@ class _Numbers(NamedTuple):
     """The numbers of a key in the documents of a run."""
 
     many: Int64s
-    """How many each document has."""
+    """Number of them in each document."""
     number: Floats
     """The number of each document that has one."""
 
@@ -162,7 +162,7 @@ def _greatest_line(right: _Numbers, lines: _Lines, *, least: bool) -> Floats:
 
 
 def _ends(of: np.ufunc, numbers: Floats, spans: tuple[Int64s, Int64s]) -> Floats:
-    """Return the least or the greatest number of each span, none of which is empty."""
+    """Return the least or the greatest number of each span; no span is empty."""
     order = np.argsort(spans[0], kind="stable")
     # What lies between two spans is looked at, too, which is little in the order of their begins.
     cuts = np.stack([each[order] for each in spans], axis=1).ravel()

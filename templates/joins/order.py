@@ -61,7 +61,7 @@ class PlanEdges(NamedTuple):
     """An inequality on numbers that each plan needs (``families.is_line``); -1: it needs none."""
 
     def lines_of(self, some: Int64s) -> frozenset[int]:
-        """Return inequalities on numbers of which each of some plans needs one; none where some plan needs none."""
+        """Return inequalities on numbers, one that each of some plans needs; none where some plan needs none."""
         found = each_once(self.lines[some])
         return frozenset(found.tolist()) if len(found) and found[0] >= 0 else frozenset()
 

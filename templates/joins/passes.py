@@ -32,7 +32,7 @@ class Pass(NamedTuple):
     single: bool
     """One edge, which is all that its plans ask for."""
     lines: frozenset[int] = frozenset()
-    """Inequalities on numbers of which each plan needs one, where one edge finds all pairs; none: nothing is known."""
+    """Inequalities on numbers, one that each plan needs, where one edge finds all pairs; none: nothing is known."""
 
 
 def passes(edges: PlanEdges, counts: Mapping[int, float], limit: float, spare: float) -> list[Pass]:

@@ -68,7 +68,7 @@ class Resolver:
         self._seeds = secrets.randbits(64), secrets.randbits(64)
         self._memo: dict[tuple[int, int], Signature] = {}
         self._solutions: dict[object, Solution] = {}
-        """By plan and the matched pairs of the edges that it needs."""
+        """Solutions by plan and the matched pairs of the edges that it needs."""
         self._size = 0
         """Numbers in the signatures."""
         self._structure = program.structure

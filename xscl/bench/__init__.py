@@ -13,6 +13,7 @@ Modules in reading order:
 * ``relations``: the relations of a home as files, and digests of answers
 * ``baselines``: stage 2 as statements, and one query after another
 * ``levels``, ``views``, ``rss``, ``latency``, ``spark``, ``growth``, ``retention``: batches
+* ``rises``: prices that rise by a factor, a factor for each query
 * ``rows``: rows of sensors under standing conditions
 * ``news``, ``news_joins``: items like news and queries of people, and their baselines
 * ``people``, ``constants``: queries with selections above joins
