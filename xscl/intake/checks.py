@@ -95,10 +95,12 @@ def check_channel_name(name: object) -> None:
             f"{name!r} is no name for a channel; one begins with a letter or '_', and has letters, digits, '_', "
             f"and inside '-' and '.', at most {MAX_NAME} characters",
         )
-    if is_made(name):
+    # Of a feed the items have one of these names, and their entries the other.
+    base = name.removesuffix(".raw")
+    if is_made(base):
         what = "for what queries find: the answers of windows, and those of queries in parentheses"
         raise DocumentError("XSCL_BAD_CHANNEL_NAME", f"{name} is {what}")
-    if (reason := whose_rows(name)) is not None:
+    if (reason := whose_rows(base)) is not None:
         raise DocumentError("XSCL_BAD_CHANNEL_NAME", reason)
 
 

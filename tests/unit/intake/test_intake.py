@@ -330,6 +330,8 @@ def test_kinds_of_channels(home: Home) -> None:
         (doc(channel=""), "XSCL_BAD_CHANNEL_NAME"),
         (doc(channel="a-"), "XSCL_BAD_CHANNEL_NAME"),
         (doc(channel="a" * 129), "XSCL_BAD_CHANNEL_NAME"),
+        (doc(channel="xscl.answers.raw"), "XSCL_BAD_CHANNEL_NAME"),
+        (doc(channel="xscl.rejected.raw"), "XSCL_BAD_CHANNEL_NAME"),
         (doc(""), "XSCL_BAD_EVENT_ID"),
         (doc("a\0b"), "XSCL_BAD_EVENT_ID"),
         (Event("S", "d", 1), "XSCL_BAD_EVENT"),
