@@ -60,7 +60,7 @@ def test_tasks_have_the_functions(where: xscl.base.settings.Where, tmp_path: Pat
         by_query[query] = by_query.get(query, 0) + 1
     assert by_query == {"walked": 2, "negated": 3, "joined": 3, "rows": 1, "counted": 2, "next": 1}, answers
     assert {each[:3] for each in told if "xscl" not in each[1]} == {  # type: ignore[index]
-        *((name, "S", "d2") for name in ("walked", "negated", "joined", "next")),
+        *((name, "S", "d2") for name in ("walked", "negated", "joined", "counted", "next")),
         ("rows", "R", "r2"),
     }
     assert {each[0] for each in told} == {"walked", "negated", "joined", "rows", "counted", "next"}  # type: ignore[index]

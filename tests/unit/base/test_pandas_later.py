@@ -42,7 +42,7 @@ def test_an_evaluation_needs_no_pandas(tmp_path):
 def test_commands_read_times_in_other_forms(tmp_path):
     """The command line of a process of its own: this one has had pandas for long."""
     (tmp_path / "us.csv").write_text("at,v\n01/02/1970 00:00:00,1\n")
-    (tmp_path / "mixed.csv").write_text("at,v\nJan 2 1970,1\n")
+    (tmp_path / "mixed.csv").write_text('at,v\n"Fri, 02 Jan 1970 00:00:00 GMT",1\n')
     for arguments in (["us.csv", "--ts-format", "%m/%d/%Y %H:%M:%S"], ["mixed.csv"]):
         command = [sys.executable, "-m", "xscl", "eval", "-q", "t[./v->v]", "--channel", "t", "--ts", "at", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)

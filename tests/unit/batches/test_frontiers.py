@@ -183,7 +183,7 @@ def test_older_documents_of_published_channels_are_taken_again(engine: Engine) -
 def test_heartbeats_have_times_that_events_may_have(engine: Engine, time: int) -> None:
     with pytest.raises(CatalogError, match="XSCL_BAD_EVENT_TIME") as refused:
         engine.heartbeat("A", time)
-    assert "microseconds since 1970" in (refused.value.hint or "")
+    assert "another unit" in (refused.value.hint or "")
     report = engine.ingest([Heartbeat("A", time, "line 1"), event("A", 1)])
     assert [each.condition for each in report.problems] == ["XSCL_BAD_EVENT_TIME"]
     assert (report.taken, report.heartbeats) == (1, 0)

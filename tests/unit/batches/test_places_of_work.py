@@ -49,6 +49,7 @@ class NoSpark:
     """Stands where a session would, and gives itself away when it is used."""
 
     dataSource = SimpleNamespace(register=lambda source: None)  # every session is told of ours
+    sparkContext = SimpleNamespace(_jsc=object())  # nobody has stopped it
 
     def __getattr__(self, name: str) -> object:
         raise AssertionError(f"Spark was asked for {name}")
