@@ -12,7 +12,9 @@ import httpx2
 import pytest
 from http_service import SETTINGS, XML, Running, running
 
+from xscl.catalog.tokens import list_tokens
 from xscl.service.settings import ServiceSettings
+from xscl.service.turns import _OF_HOLDER
 
 SENDERS, ENOUGH = 8, 20
 LIMITS = {
@@ -67,3 +69,16 @@ def test_overload_refuses_and_loses_nothing(limit: str, tmp_path: Path) -> None:
         assert int(answer.headers["retry-after"]) >= 1
     # All that was acknowledged is answered once, and nothing that was refused was taken.
     assert found == Counter(flood.acknowledged)
+
+
+@pytest.mark.parametrize("path", ["/v1/matches/count", "/v1/matches/abc", "/matches/abc"])
+def test_calls_that_look_through_all_matches_take_turns(path: str, tmp_path: Path) -> None:
+    with running(tmp_path / "home", SETTINGS) as served, served.client() as client:
+        assert client.get(path).status_code != 503
+        turns = served.service.turns
+        holders = Counter({token.name: _OF_HOLDER for token in served.service.home.catalog.ask(list_tokens)})
+        turns._asked += holders
+        refused = client.get(path)
+        assert refused.status_code == 503 and "XSCL_BUSY" in refused.text
+        turns._asked -= holders
+        assert client.get(path).status_code != 503

@@ -14,6 +14,7 @@ import pytest
 
 import xscl
 from xscl.answers.matches.listing import Listing
+from xscl.base.types import Event
 from xscl.catalog.channels import read_channels
 from xscl.engine import Engine
 from xscl.registry.query_list import QueryFilter
@@ -305,3 +306,19 @@ def test_what_a_notebook_shows_is_escaped(matched: Engine) -> None:
     assert handle.name == "<mine>" and handle.id != matched.home and handle.status["isActive"]
     handle.stop()
     assert handle.status == {"message": "stopped", "isActive": False} and "stopped" in repr(handle)
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        (Event("S", "a", 1, xml=1), "the document is int, and not a text or bytes"),  # type: ignore[arg-type]
+        (Event("S", "a", 1, xml=["<a/>"]), "the document is list, and not a text or bytes"),  # type: ignore[arg-type]
+        (Event("R", "a", 1, row=[1]), "the row is list, and not a mapping from columns to values"),  # type: ignore[arg-type]
+        (Event("R", "a", 1, row="x"), "the row is str, and not a mapping from columns to values"),  # type: ignore[arg-type]
+    ],
+)
+def test_an_event_without_a_document_or_a_row_is_refused_by_itself(engine: Engine, event: Event, told: str) -> None:
+    report = engine.ingest([Event("S", "before", 1, xml="<a/>"), event, Event("S", "behind", 2, xml=b"<a/>")])
+    (problem,) = report.problems
+    assert report.taken == 2
+    assert (problem.condition, problem.message, problem.id) == ("XSCL_BAD_EVENT", told, "a")

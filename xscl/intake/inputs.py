@@ -184,7 +184,7 @@ def _columns_checked(records: Iterator[Record]) -> Iterator[Record]:
 def _item_records(items: Iterable[object]) -> Iterator[Record]:
     for number, item in enumerate(items, start=1):
         if type(item) is Event:  # in most cases
-            yield item
+            yield item if _has_content(item) else _without_content(item, number)
             continue
         match item:
             case (
@@ -210,6 +210,24 @@ def _item_records(items: Iterable[object]) -> Iterator[Record]:
                     hint='xscl.Event(…), or a dict like {"channel": "S", "xml": "<a/>"}; those before it were taken '
                     "as far as their part was full",
                 )
+
+
+def _has_content(event: Event) -> bool:
+    """Return whether what an event has for a document or a row is one."""
+    xml, row = event.xml, event.row
+    has_row = row is None or type(row) is dict or isinstance(row, Mapping)
+    return has_row and (xml is None or type(xml) is str or isinstance(xml, str | bytes))
+
+
+def _without_content(event: Event, number: int) -> Rejected:
+    """Refuse an event by itself whose document is no text, or whose row has no columns."""
+    row: object = event.row
+    if row is None or isinstance(row, Mapping):
+        message = f"the document is {type(event.xml).__name__}, and not a text or bytes"
+    else:
+        message = f"the row is {type(row).__name__}, and not a mapping from columns to values"
+    channel, id_ = (each if isinstance(each, str) else None for each in (event.channel, event.id))
+    return Rejected(event.source or f"item {number}", "XSCL_BAD_EVENT", message, channel, id_)
 
 
 def _no_source(source: object) -> EngineError:

@@ -107,13 +107,16 @@ async def count(
 
 
 @router.get("/matches/{match}", responses=problems(404))
-def one_match(
+async def one_match(
     match: Annotated[str, Path(max_length=200, description="Id of a match, or its beginning.")],
     service: Running,
     holder: Reader,
 ) -> dict[str, Any]:
     """Show a match by its id, or by the beginning of its id; ``retracted`` says why one holds no longer."""
-    return match_json(find_match(service.home, match))
+    # All matches are looked through, so few such calls run at a time.
+    async with service.turns.turn(holder.name, service.settings.sql_s):
+        found = await run_in_threadpool(find_match, service.home, match)
+    return match_json(found)
 
 
 @router.get("/queries/{name}/matches", response_model=Matches, responses=problems(400, 404))

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Header, Query, Request
 from fastapi.responses import Response, StreamingResponse
+from starlette.concurrency import run_in_threadpool
 
 from xscl.answers.document_listing import held_document, latest_documents
 from xscl.answers.headline import Headline, headline
@@ -172,9 +173,16 @@ def _live(match: Match) -> dict[str, Any]:
 
 
 @router.get("/matches/{match}")
-def one_match(request: Request, match: Name, service: Running, holder: Reader) -> Response:
+async def one_match(request: Request, match: Name, service: Running, holder: Reader) -> Response:
     """Show a match, its documents side by side and its joined values marked."""
-    found = find_match(service.home, match)
+    # All matches are looked through, so few such calls run at a time.
+    async with service.turns.turn(holder.name, service.settings.sql_s):
+        found = await run_in_threadpool(find_match, service.home, match)
+    return await run_in_threadpool(_one_match, request, service, found)
+
+
+def _one_match(request: Request, service: Service, found: Match) -> Response:
+    """Show a match that was found."""
     with service.registering:
         nodes = joined_nodes(service.home, found)
     members, values = shown_match(found, nodes)
