@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["Bools", "Int32s", "Int64s", "gather", "numbered", "numbered_rows", "stacked", "take", "within"]
+__all__ = ["Bools", "Floats", "Int32s", "Int64s", "gather", "numbered", "numbered_rows", "stacked", "take", "within"]
 
 Bools = npt.NDArray[np.bool_]
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 _Columns = TypeVar("_Columns", bound=tuple[npt.NDArray[Any], ...])
 

@@ -13,17 +13,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from xscl.templates.columns import Bools, Int64s, gather
+from xscl.templates.columns import Bools, Floats, Int64s, gather
 from xscl.templates.joins.families import CLOSE, TINY
 from xscl.templates.plans import Edge
 from xscl.templates.runs.run import KEY_BITS, Key
 from xscl.templates.runs.view import RunView
 
 __all__ = ["Bounds", "bounds_of"]
-
-Floats = npt.NDArray[np.float64]
 
 
 class _Lines(NamedTuple):
@@ -51,9 +48,6 @@ class Bounds:
         self._number = number
         self._known: dict[int, list[list[_Sides]]] = {}
         """Bounds by the identity of a run: for each of the lines those that must hold together."""
-
-    def __bool__(self) -> bool:
-        return bool(self._lines)
 
     def possible_spans(
         self, new: RunView, rows: Int64s, other: RunView, spans: tuple[Int64s, Int64s], *, new_left: bool

@@ -11,9 +11,8 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from xscl.templates.columns import Bools, Int32s, Int64s
+from xscl.templates.columns import Bools, Floats, Int32s, Int64s
 from xscl.templates.plans import Edge
 
 __all__ = ["CLOSE", "TINY", "Families", "Family", "candidates", "families_of", "is_line"]
@@ -22,8 +21,6 @@ CLOSE = 1e-9
 """Doubles that differ by no more than this part of what they were made of are compared exactly."""
 TINY = 1e-290
 """Doubles below this are, too: they may be less precise."""
-
-Floats = npt.NDArray[np.float64]
 
 
 class Family(NamedTuple):

@@ -51,6 +51,7 @@ LOOK = -2
 _BITS = 32
 _MEMO_SIZE = 50_000
 _MOST_SOLUTIONS = 100_000
+"""Solutions that are remembered; behind them all are forgotten."""
 _MANY_ADMITTED = 1 << 24
 """Pairs and guarded windows, each with the other, that are looked at together."""
 

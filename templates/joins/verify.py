@@ -9,12 +9,11 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.base.number_order import each_once
-from xscl.templates.columns import Bools, Int32s, Int64s, gather, numbered_rows, stacked, take
+from xscl.templates.columns import Bools, Floats, Int32s, Int64s, gather, numbered_rows, stacked, take
 from xscl.templates.joins.families import CLOSE, TINY, Family, candidates
 from xscl.templates.joins.matched_edges import BEYOND
 from xscl.templates.joins.resolve import holds_exactly
@@ -159,7 +158,7 @@ class _Side(NamedTuple):
     value: Int64s
     """The place of the value in its run."""
     shape: Int32s
-    number: npt.NDArray[np.float64]
+    number: Floats
 
 
 def _rows_of(runs: Sequence[RunView], docs: Int64s, keys: Int64s) -> _Side:
@@ -223,8 +222,8 @@ class _Line(NamedTuple):
     """An inequality ``left op f * right + add`` for each pair of rows."""
 
     op: str
-    f: npt.NDArray[np.float64]
-    add: npt.NDArray[np.float64]
+    f: Floats
+    add: Floats
     edge: Int32s
 
 

@@ -1,6 +1,7 @@
 """Layout of statements: a line for every relation and every condition, in nested queries too.
 
-Only white space outside quotes is changed.
+Only white space outside quotes is changed.  sqlglot's own layout would write other operators and functions than the
+statement has.
 """
 
 from __future__ import annotations
