@@ -26,13 +26,24 @@ from xscl.answers.matches.listing import Listing, list_matches
 from xscl.base.errors import CatalogError, EngineError, SourceError
 from xscl.base.failpoints import hooked
 from xscl.base.types import Event
-from xscl.catalog.deliveries import Delivery, drop_delivery
+from xscl.catalog.deliveries import (
+    DeadLetter,
+    Delivery,
+    drop_delivery,
+    give_up,
+    read_dead_letters,
+    read_delivery,
+    replay_from,
+    settle_dead_letter,
+)
 from xscl.catalog.tokens import add_token, list_tokens
 from xscl.engine import Engine
 from xscl.ingest.fetch import FetchLimits
 from xscl.service.delivering import deliverer as deliverer_module
+from xscl.service.delivering import sending as sending_module
 from xscl.service.delivering.deliverer import Deliverer
 from xscl.service.delivering.files import append_lines, next_file
+from xscl.service.delivering.pages import Page
 from xscl.service.delivering.sending import DeliverySettings
 from xscl.service.delivering.webhooks import Retries, signature
 from xscl.store.home import Home, init_home, open_home
@@ -127,7 +138,9 @@ def test_what_was_sent_and_not_noted_is_sent_again(engine: Engine) -> None:
 
 _SERVE = """
 import sys, time
+from xscl.service.delivering import sending as sending_module
 from xscl.service.delivering.deliverer import Deliverer
+from xscl.service.delivering.pages import Page
 from xscl.service.delivering.sending import DeliverySettings
 from xscl.store.home import open_home
 Deliverer(open_home(sys.argv[1]), DeliverySettings(page=7)).start()
@@ -253,6 +266,71 @@ def test_everything_is_sent_again_on_demand(engine: Engine) -> None:
             deliverer.wake()
             wait_for(lambda: len(hooks.taken) == 4)
         assert hooks.taken == ids(engine.home) * 2
+
+
+def test_a_delivery_that_has_the_name_of_another_begins_where_it_says(engine: Engine) -> None:
+    push(engine, 101, 102)
+    with hook_server() as hooks:
+        add_webhook(engine.home, "shop", "never", hooks.url, after="start", private=True)
+        with delivering(engine.home, DeliverySettings(limits=SOON.limits, look_s=60, apart_s=0)) as deliverer:
+            # Looking on behind everything, it has found nothing for the first query.
+            wait_for(lambda: deliverer.place(read(engine.home, "shop")) == "c2")
+            with engine.home.catalog.begin() as connection:
+                drop_delivery(connection, "shop")
+            add_webhook(engine.home, "shop", "high", hooks.url, after="start", private=True)
+            assert deliverer.place(read(engine.home, "shop")) == "c0"
+            deliverer.wake()
+            wait_for(lambda: row(engine.home, "shop")["sent"] == 2)
+        assert hooks.taken == ids(engine.home)
+
+
+def read(home: Home, name: str) -> Delivery:
+    return home.catalog.ask(read_delivery, name)
+
+
+def letters(home: Home, name: str) -> list[DeadLetter]:
+    return home.catalog.ask(read_dead_letters, name)
+
+
+def test_a_letter_that_cannot_be_read_holds_up_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_badly(*args: Any, until: str | None, **kwargs: Any) -> Page:
+        if until is not None:
+            raise EngineError("XSCL_HOME_DAMAGED", "a file is gone")
+        return read_page(*args, until=until, **kwargs)
+
+    read_page = sending_module.next_page
+    monkeypatch.setattr(sending_module, "next_page", read_badly)
+    push(engine, 101)
+    with hook_server() as hooks:
+        add_webhook(engine.home, "shop", "high", hooks.url, after="start", private=True)
+        with engine.home.catalog.begin() as connection:
+            give_up(connection, read_delivery(connection, "shop"), DeadLetter("c0", "c2", 1, "answered 500", 7))
+        push(engine, 102)
+        send_again(engine.home, "shop", None)
+        with delivering(engine.home):
+            wait_for(lambda: row(engine.home, "shop")["sent"] == 1)
+            assert hooks.taken == ids(engine.home)[1:]
+            [letter] = letters(engine.home, "shop")
+            assert "a file is gone" in letter.problem and not letter.again
+            # It is there for the next time.
+            monkeypatch.undo()
+            send_again(engine.home, "shop", None)
+            wait_for(lambda: not letters(engine.home, "shop"))
+        assert hooks.taken == ids(engine.home)[::-1]
+
+
+def test_a_letter_with_the_number_of_another_stays(engine: Engine) -> None:
+    for name in ("one", "two"):
+        add_webhook(engine.home, name, "high", "https://hooks.example/x", after="start")
+    with engine.home.catalog.begin() as connection:
+        give_up(connection, read_delivery(connection, "one"), DeadLetter("c0", "c2", 1, "answered 500", 7))
+        [sent] = read_dead_letters(connection, "one")
+        # While it is sent again, somebody has everything sent, and the next letter takes its number.
+        replay_from(connection, "one", "c0")
+        give_up(connection, read_delivery(connection, "two"), DeadLetter("c0", "c2", 1, "answered 500", 8))
+        [other] = read_dead_letters(connection, "two")
+        settle_dead_letter(connection, "one", sent, None)
+        assert other.number == sent.number and read_dead_letters(connection, "two") == [other]
 
 
 def test_redirects_are_not_followed(engine: Engine) -> None:

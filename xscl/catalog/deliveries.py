@@ -207,9 +207,15 @@ def deliveries_to_repeat(connection: Connection) -> frozenset[str]:
     return frozenset(connection.scalars(wanted))
 
 
-def settle_dead_letter(connection: Connection, number: int, problem: str | None) -> None:
-    """Remove a letter that its target took, or note why it did not."""
-    mine = DEAD_LETTERS.c.number == number
+def settle_dead_letter(connection: Connection, name: str, letter: DeadLetter, problem: str | None) -> None:
+    """Remove a letter of a delivery that its target took, or note why it did not."""
+    # A letter that is gone by now may have left its number to another one.
+    mine = sa.and_(
+        DEAD_LETTERS.c.number == letter.number,
+        DEAD_LETTERS.c.delivery == name,
+        DEAD_LETTERS.c.given_up == letter.given_up,
+        DEAD_LETTERS.c.after == letter.after,
+    )
     if problem is None:
         connection.execute(DEAD_LETTERS.delete().where(mine))
         return

@@ -36,6 +36,8 @@ _UNNOTED = 1_000
 class _Reached(NamedTuple):
     """Place up to which nothing was for a delivery; the catalogue learns of it with the next page."""
 
+    created: int
+    """Time at which the delivery was added: another one may have its name by now."""
     stored: str
     """Cursor of the catalogue at that time."""
     cursor: str
@@ -97,7 +99,9 @@ class Deliverer:
     def place(self, delivery: Delivery) -> str:
         """Return the cursor behind which something may be for a delivery; may be called by any thread."""
         reached = self._reached.get(delivery.name)
-        return delivery.cursor if reached is None or reached.stored != delivery.cursor else reached.cursor
+        if reached is None or (reached.created, reached.stored) != (delivery.created, delivery.cursor):
+            return delivery.cursor
+        return reached.cursor
 
     def _main(self) -> None:
         try:
@@ -156,7 +160,7 @@ class Deliverer:
             self._missed.add(delivery.name)
             return
         behind, cursor = done
-        self._reached[delivery.name] = _Reached(behind.cursor, cursor)
+        self._reached[delivery.name] = _Reached(behind.created, behind.cursor, cursor)
         if parse_cursor(cursor).batch - parse_cursor(behind.cursor).batch >= _UNNOTED:
             await sender.note_place(behind, cursor)
 

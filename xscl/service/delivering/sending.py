@@ -99,20 +99,21 @@ class Sender:
 
     async def send_again(self, delivery: Delivery) -> Delivery:
         """Send once more what was given up, where that is wanted; what is not taken stays.  Returns the delivery."""
-        ask = self._home.catalog.ask
+        ask, created = self._home.catalog.ask, delivery.created
         for letter in await asyncio.to_thread(ask, read_dead_letters, delivery.name, again=True):
-            problem, after = None, letter.after
-            while problem is None:
+            after, failure = letter.after, None
+            # Another delivery may have the name by now, whose matches are others.
+            while failure is None and delivery.created == created:
                 try:
                     page = await asyncio.to_thread(self._page, delivery, after, letter.until)
                     if not page.cursors:
                         break
-                    failure = await self._put(delivery, page, moves=False)
+                    failure, after = await self._put(delivery, page, moves=False), page.cursor
                 except XsclError as error:
                     failure = Failure(bounded_message(str(error)))
-                problem, after = None if failure is None else failure.problem, page.cursor
                 delivery = await asyncio.to_thread(ask, read_delivery, delivery.name)
-            await asyncio.to_thread(self._write, settle_dead_letter, letter.number, problem)
+            problem = None if failure is None else failure.problem
+            await asyncio.to_thread(self._write, settle_dead_letter, delivery.name, letter, problem)
         return delivery
 
     # -- one page ----------------------------------------------------------------------------------------------
