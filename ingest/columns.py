@@ -7,6 +7,7 @@ values are, and every value becomes what it would become alone.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -180,11 +181,16 @@ def column_value(value: object, expected: str, *, texts: bool = False) -> Scalar
                     return value.strip()
         except ValueError:
             pass
-    if expected == "bigint" and isinstance(value, float | Decimal) and value == value // 1:
+    if expected == "bigint" and isinstance(value, float | Decimal) and _is_whole(value):
         return int(value)
     if isinstance(value, bool | int | float | Decimal | str | datetime | date) or value is None:
         return value
     return str(value)
+
+
+def _is_whole(value: float | Decimal) -> bool:
+    """Whether a number is a whole one that may have 64 bits."""
+    return -(2**63) <= value < 2**63 and value == int(value) if math.isfinite(value) else False
 
 
 # -- from values -----------------------------------------------------------------------------------------------

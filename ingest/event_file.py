@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from xscl.base.errors import SourceError
 from xscl.base.types import Event, Scalar, to_micros
+from xscl.base.values import exact_number
 from xscl.ingest.lines import MAX_LINE_BYTES
 from xscl.ingest.plain_rows import plain_row
 from xscl.ingest.records import Drop, Flush, Heartbeat, Record, Register, Rejected, Removal
@@ -56,8 +57,8 @@ def read_event_lines(
     """Yield the records of an event file, in its order; one for each line that is not blank.
 
     ``ts`` stays what the line gives: a string with a zone, an int or a Decimal of seconds.  In rows, numbers
-    with a fraction or an exponent become floats.  A line that cannot be taken becomes a ``Rejected`` with
-    condition ``XSCL_BAD_EVENT_LINE``.
+    with a fraction or an exponent become floats, and stay Decimals where floats are not exact.  A line that
+    cannot be taken becomes a ``Rejected`` with condition ``XSCL_BAD_EVENT_LINE``.
 
     Args:
         lines: lines with or without their ends; bytes are UTF-8, a byte order mark may open the first.
@@ -284,10 +285,7 @@ def _row(value: object) -> dict[str, Scalar]:
 def _scalar(column: str, value: object) -> Scalar:
     field = f"row.{_cut(column)}"
     if isinstance(value, Decimal):
-        number = float(value)
-        if number in (float("inf"), float("-inf")):
-            raise _bad(f"{field} must be a number that a double can hold")
-        return number
+        return exact_number(str(value))
     if isinstance(value, str):
         return _whole(value, field)
     if value is None or isinstance(value, (bool, int)):

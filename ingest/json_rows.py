@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
+from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -49,7 +51,9 @@ def read_json_lines(
     def tables() -> Iterator[RowTable]:
         rows, numbers, problems = _json_rows(lines, first, channel=channel, source=source)
         if rows or problems:
-            yield python_table(rows, numbers, problems, channel=channel, source=source, reading=reading)
+            exact = _set_apart(rows, numbers)
+            table = python_table(rows, numbers, problems, channel=channel, source=source, reading=reading)
+            yield replace(table, exact=exact) if exact else table
 
     for at, text in placed_lines(stream, begin=within.begin, end=within.end):
         if at // _BLOCK != block:
@@ -82,6 +86,28 @@ def _json_rows(
             except SourceError as error:
                 problems.append(rejected(f"{source}:{number}", error, channel))
     return rows, numbers, problems
+
+
+def _set_apart(rows: Sequence[dict[str, Scalar]], numbers: Sequence[int]) -> dict[int, dict[str, int | Decimal]]:
+    """Take numbers out of rows that neither doubles nor, in columns without fractions, 64 bits hold; return them as
+    ``RowTable.exact`` has them.
+    """
+    values = list(chain.from_iterable(map(dict.values, rows)))
+    whole = [value for value in values if type(value) is int]
+    if Decimal not in set(map(type, values)) and all(_fits(end(whole), exact=False) for end in (min, max) if whole):
+        return {}
+    fractions = {name for row in rows for name, value in row.items() if type(value) in (float, Decimal)}
+    exact: dict[int, dict[str, int | Decimal]] = {}
+    for row, number in zip(rows, numbers, strict=True):
+        found = {
+            name: value
+            for name, value in row.items()
+            if isinstance(value, Decimal) or (type(value) is int and not _fits(value, exact=name not in fractions))
+        }
+        if found:
+            exact[number] = found
+            row |= {name: float(value) if isinstance(value, Decimal) else None for name, value in found.items()}
+    return exact
 
 
 def python_table(

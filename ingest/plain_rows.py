@@ -8,23 +8,29 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from decimal import Decimal
 from itertools import chain
+from typing import Any
 
 from xscl.base.types import Scalar
+from xscl.base.values import exact_number
 
 __all__ = ["plain_row", "plain_rows"]
 
 _Row = dict[str, Scalar]
-_SCALARS = frozenset((str, int, float, bool, type(None)))
+_SCALARS = frozenset((str, int, float, bool, Decimal, type(None)))
 _LONGEST = 1 << 20
+_ALIKE = bytes.maketrans(b"123456789.E", b"0000000000e")
+_INEXACT = (b"0" * 17, b"0" * 16 + b"e", b"0e000", b"0e+000", b"0e-000")
+"""Parts of numbers that may be no doubles, with all digits alike; texts may have such parts, too."""
 _BEHIND_KEYS = (" :", "\t:", "\r:", "\n:")
 
 
 def plain_row(text: str) -> _Row | None:
     """Return the row of a line in which nothing can be wrong; None where it is to be looked at closely."""
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = _read(text)
+    except (ValueError, ArithmeticError, RecursionError):
         return None
     return found if _are_plain([found], text) else None
 
@@ -38,10 +44,16 @@ def plain_rows(lines: Sequence[bytes]) -> list[_Row] | None:
         return None
     try:
         text = joined.decode("utf-8")
-        rows: list[_Row] = json.loads(f"[{text}]")
-    except (ValueError, RecursionError):
+        rows: list[_Row] = _read(f"[{text}]")
+    except (ValueError, ArithmeticError, RecursionError):
         return None
     return rows if len(rows) == len(lines) and _are_plain(rows, text) else None
+
+
+def _read(text: str) -> Any:
+    """Read JSON; a number is a decimal where a double would not be exact."""
+    alike = text.encode("utf-8", "replace").translate(_ALIKE)
+    return json.loads(text, parse_float=exact_number if any(part in alike for part in _INEXACT) else None)
 
 
 def _are_plain(rows: Sequence[object], text: str) -> bool:

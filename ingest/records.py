@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from xscl.base.errors import XsclError
@@ -247,6 +248,9 @@ class RowTable:
     """Refusals of what stood between the rows and could not be read."""
     position: Position | None = None
     """Position that is kept in the transaction of the last of the rows."""
+    exact: Mapping[int, Mapping[str, int | Decimal]] = field(default_factory=dict)
+    """Numbers that the rows' types do not hold, by row number and column; of a decimal the rows have the nearest
+    double, and NULL of a whole number."""
 
 
 Record = Event | FeedDocument | RowTable | Control | Rejected | Noted | Position

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 
 from xscl.base.errors import DocumentError, MalformedDocumentError, SourceError
 from xscl.base.types import Scalar, format_time, to_micros
-from xscl.base.values import column_text, digest_text, number_text
+from xscl.base.values import column_text, digest_text, number_text, written_digits
 from xscl.base.xml_characters import NO_CHARACTER, plain_name
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "cells_digest",
     "cells_document",
     "fit_row",
+    "held_digest",
     "infer_schema",
     "is_column",
     "parse_schema",
@@ -36,6 +37,8 @@ __all__ = [
 COLUMN_TYPES = ("string", "bigint", "double", "boolean", "decimal", "timestamp", "date")
 TEXT_TYPES = frozenset(("string", "timestamp", "date"))
 """Types of columns whose values are told from numbers and truth values of the same text."""
+_OF_TEXTS = frozenset(("timestamp", "date", "decimal"))
+"""Types of columns whose values may be given as texts; several texts may mean one value."""
 
 _SYNONYMS = {
     **{name: name for name in COLUMN_TYPES},
@@ -132,6 +135,24 @@ def row_digest(row: Mapping[str, Scalar]) -> str:
     return digest_text("row", *(f"{n} {kinds[isinstance(v, str | date)]} {_scalar_text(v)}" for n, v in present))
 
 
+def held_digest(row: Mapping[str, Scalar], schema: Mapping[str, str | None]) -> str:
+    """Return ``row_digest`` of a row as columns hold it; a value that does not fit its column counts as it was given.
+
+    >>> held_digest({"a": "1.50"}, {"a": "decimal"}) == cells_digest({"a": "decimal"}, ["1.5"])
+    True
+    """
+    return row_digest({name: _held(name, value, schema.get(name)) for name, value in row.items()})
+
+
+def _held(name: str, value: Scalar, expected: str | None) -> Scalar:
+    if isinstance(value, str) and expected in _OF_TEXTS or isinstance(value, Decimal) and expected in (None, "double"):
+        try:
+            return _fit(name, value, expected or "double")
+        except DocumentError:
+            pass
+    return value
+
+
 def cells_digest(columns: Mapping[str, str | None], cells: Sequence[str | None]) -> str:
     """Return ``row_digest`` of a row that was given as its columns (with their types) hold it.
 
@@ -150,6 +171,8 @@ def _scalar_text(value: Scalar) -> str:
             return _timestamp("", value)
         if isinstance(value, date):
             return value.isoformat()
+        if isinstance(value, Decimal) and value.is_finite() and written_digits(value) > _MOST_DIGITS:
+            return str(value)  # no column takes its digits
         return column_text(value) if isinstance(value, (bool, int, float, Decimal, str)) else repr(value)
     except (ValueError, ArithmeticError, DocumentError):
         return repr(value)  # such as NaN, which its channel will refuse
@@ -271,7 +294,7 @@ def _decimal(name: str, value: object) -> Decimal:
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
         number = Decimal(value)
         # Longer ones are no numbers in comparisons.
-        if number.is_finite() and len(format(number, "f").replace(".", "").lstrip("-")) <= _MOST_DIGITS:
+        if number.is_finite() and written_digits(number) <= _MOST_DIGITS:
             return number
     raise _misfit(f"column {name!r}: expected decimal (of at most {_MOST_DIGITS:,} digits), found {_show(value)}")
 
@@ -313,7 +336,7 @@ def is_column(name: object) -> bool:
 def _show(value: object) -> str:
     """Return a value in a message, cut; the digits of an integer may be more than can be written."""
     try:
-        text = repr(value)
+        text = str(value) if isinstance(value, Decimal) else repr(value)
     except ValueError:
         text = "an integer of very many digits"
     return text if len(text) <= 80 else f"{text[:79]}…"

@@ -134,10 +134,12 @@ class DryRun:
         places = iter(numbers)
         for batch in table.rows.select(list(columns)).to_batches(max_chunksize=_ROWS_AT_ONCE):
             for values in batch.to_pylist():
+                number = next(places)
+                values |= {name: value for name, value in table.exact.get(number, {}).items() if name in values}
                 row = {
                     name: column_value(value, columns[name] or "", texts=table.texts) for name, value in values.items()
                 }
-                yield from self._of_event(Event(table.channel, row=row, source=f"{table.source}:{next(places)}"))
+                yield from self._of_event(Event(table.channel, row=row, source=f"{table.source}:{number}"))
 
     def _columns(self, table: RowTable) -> dict[str, str | None]:
         """Give the wanted columns of the table with their types; a channel without columns gets these."""

@@ -34,6 +34,7 @@ __all__ = [
     "column_text",
     "digest_bytes",
     "digest_text",
+    "exact_number",
     "hash64",
     "host",
     "normalize_space",
@@ -44,6 +45,7 @@ __all__ = [
     "to_number",
     "value_hash",
     "value_hashes",
+    "written_digits",
 ]
 
 COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType(
@@ -113,6 +115,34 @@ def column_text(value: bool | int | float | Decimal | str) -> str:
         return "true" if value else "false"
     text = format(Decimal(repr(value)) if isinstance(value, float) else Decimal(value), "f")
     return number_text(text) or text
+
+
+def exact_number(text: str) -> float | Decimal:
+    """Return the number that a text says: as a double if its shortest form is that number, else as a decimal.
+
+    Raises:
+        ArithmeticError: the text has more digits than can be read.
+
+    >>> exact_number("0.10"), exact_number("0.1000000000000000055511151231257827")
+    (0.1, Decimal('0.1000000000000000055511151231257827'))
+    """
+    number = float(text)
+    if repr(number) == text:
+        return number
+    exact = Decimal(text)
+    return number if exact == Decimal(repr(number)) else exact
+
+
+def written_digits(number: Decimal) -> int:
+    """Return how many digits a finite decimal has, written without an exponent.
+
+    >>> written_digits(Decimal("0.05")), written_digits(Decimal("1E+999999999"))
+    (3, 1000000000)
+    """
+    _, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    whole = len(digits) + exponent if number else 1
+    return max(whole, 1) + max(-exponent, 0)
 
 
 def time_key(text: str) -> str | None:

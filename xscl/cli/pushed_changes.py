@@ -49,7 +49,7 @@ def change_parameters(table: RowTable) -> dict[str, Any]:
 def change_parts(table: RowTable) -> Iterator[tuple[bytes, dict[int, int]]]:
     """Yield the rows as CSV in parts, each with the numbers of its rows by their lines."""
     assert table.numbers is not None
-    texts = pa.table({name: _texts(as_array(table.rows.column(name))) for name in table.rows.column_names})
+    texts = pa.table({name: _column(table, name) for name in table.rows.column_names})
     for start in range(0, len(texts), _ROWS):
         written = io.BytesIO()
         pacsv.write_csv(texts.slice(start, _ROWS), written)
@@ -58,6 +58,16 @@ def change_parts(table: RowTable) -> Iterator[tuple[bytes, dict[int, int]]]:
         feeds = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
         lines = (np.searchsorted(feeds, begins) + 1).tolist()
         yield data, dict(zip(lines, table.numbers[start : start + _ROWS].tolist(), strict=False))
+
+
+def _column(table: RowTable, name: str) -> pa.StringArray:
+    assert table.numbers is not None
+    texts = _texts(as_array(table.rows.column(name)))
+    exact = {number: row[name] for number, row in table.exact.items() if name in row}
+    if not exact:
+        return texts
+    given = [exact.get(number) for number in table.numbers.tolist()]
+    return pc.coalesce(pa.array([None if value is None else str(value) for value in given], pa.string()), texts)
 
 
 def _texts(values: pa.Array) -> pa.StringArray:

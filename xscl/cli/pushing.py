@@ -229,7 +229,7 @@ class Pusher:
         times, starts, types = batch.times.to_pylist(), batch.starts, batch.channel.schema or {}
         for place, (number, id_) in enumerate(zip(numbers, batch.ids.texts.to_pylist(), strict=True)):
             cells = (column[place].as_py() for column in batch.cells)
-            row = {name: _value(kind, cell) for (name, kind), cell in zip(types.items(), cells, strict=True)}
+            row = {name: value_of_cell(kind, cell) for (name, kind), cell in zip(types.items(), cells, strict=True)}
             line = _line(id_, times[place], None if starts is None else starts[place].as_py())
             self._wait(table.channel, line | {"row": row}, f"{table.source}:{number}")
 
@@ -364,21 +364,23 @@ def _text(xml: str | bytes, limits: Limits) -> str:
     return stored_document(xml, limits)
 
 
-def _value(kind: str | None, cell: str | None) -> object:
-    """Return the value of a column; the service makes the same cell of it, and the same digest."""
-    if kind != "decimal" or cell is None:
-        return value_of_cell(kind, cell)
-    number = float(cell)
-    # Lines have doubles; a decimal that is none stays a text.
-    return number if Decimal(repr(number)) == Decimal(cell) else cell
-
-
 def _json(line: Mapping[str, object]) -> bytes:
     try:
         return json.dumps(line, ensure_ascii=False).encode() + b"\n"
     except UnicodeEncodeError:
         # Half a surrogate pair, which the service refuses.
         return json.dumps(line).encode() + b"\n"
+    except TypeError:
+        return _written(line).encode() + b"\n"
+
+
+def _written(value: object) -> str:
+    """Return a value as JSON, which may hold decimals."""
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{json.dumps(key)}: {_written(cell)}' for key, cell in value.items())}}}"
+    return json.dumps(value)
 
 
 def listed_channel(row: Mapping[str, Any]) -> ChannelInfo:

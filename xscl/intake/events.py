@@ -12,6 +12,7 @@ from xscl.base.errors import DocumentError, XsclError
 from xscl.catalog.records import ChannelInfo
 from xscl.catalog.removals import Removed, add_removals, removed_among
 from xscl.ingest.records import Rejected
+from xscl.ingest.rows import held_digest
 from xscl.intake.checks import CheckedEvent, event_content, refused_event, resolved
 from xscl.intake.identity import Identity, KnownEvent
 from xscl.intake.new_events import EventRow
@@ -63,6 +64,9 @@ def _take_alone(chunk: Chunk, item: CheckedEvent, place: int, received: int) -> 
 
 def _take(chunk: Chunk, item: CheckedEvent, docid: int, received: int) -> Outcome:
     channel = chunk.channel_of(item.event)
+    if item.event.row is not None and item.event.digest is None:
+        # A row that was given in another form, as tables and exports give it, is the same row.
+        item = item._replace(digest=held_digest(item.event.row, channel.schema or {}))
     try:
         identity = chunk.known.identify(item, channel, received)
     except DocumentError:

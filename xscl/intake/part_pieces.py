@@ -139,7 +139,8 @@ def rows_piece(table: RowTable, terms: PartTerms) -> RowPiece:
     """Check the rows of a table, and keep what can be taken."""
     assert table.numbers is not None
     count = len(table.rows)
-    stub = replace(table, rows=table.rows.slice(0, 0), numbers=table.numbers[[0, -1]] if count else table.numbers)
+    ends = table.numbers[[0, -1]] if count else table.numbers
+    stub = replace(table, rows=table.rows.slice(0, 0), numbers=ends, exact={})
     if not count:
         return RowPiece(stub, 0, ())
     channel = terms.channels.get(table.channel) or ChannelInfo.new(table.channel, "rows")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,8 @@ from xscl.intake.row_ids import RowIds, read_ids
 
 __all__ = ["RowBatch", "fixed_schema", "read_batch", "refused_row", "settle", "single_events"]
 
+_INEXACT = (None, "double")
+"""Types of columns in which a decimal is the nearest double."""
 _LONG_ROW = 20_000
 """Characters; longer rows are looked at one by one, because documents have limits."""
 
@@ -191,7 +194,15 @@ def _values(table: RowTable, batch: RowBatch, which: Places) -> Iterator[tuple[i
     schema = batch.channel.schema
     assert schema is not None
     for place, row in zip(which.tolist(), python_rows(_selected(table), which), strict=True):
+        if table.exact:
+            row |= {name: value for name, value in _exact(table, place).items() if name in row}
         yield place, {name: column_value(value, schema[name] or "", texts=table.texts) for name, value in row.items()}
+
+
+def _exact(table: RowTable, place: int) -> Mapping[str, int | Decimal]:
+    """Return the numbers of a row that its columns do not hold."""
+    assert table.numbers is not None
+    return table.exact.get(int(table.numbers[place]), {})
 
 
 def _schema(table: RowTable, rows: pa.Table, channel: ChannelInfo) -> dict[str, str | None]:
@@ -236,6 +247,11 @@ def _cells(
     sizes = np.full(len(rows), sum(map(len, channel.schema)), dtype=np.int64)
     cells = []
     names = set(rows.column_names)
+    for place in range(len(rows)) if table.exact else ():
+        doubtful[place] = any(
+            isinstance(value, int) or channel.schema.get(name) not in _INEXACT
+            for name, value in _exact(table, place).items()
+        )
     for name, expected in channel.schema.items():
         if name not in names or expected is None:
             cells.append(pa.nulls(len(rows), pa.string()))

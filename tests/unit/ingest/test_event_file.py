@@ -116,7 +116,6 @@ def test_what_is_no_channel_name(name):
         ('{"channel": "S", "row": [1]}', ["row must be an object of scalars, found an array"]),
         ('{"channel": "S", "row": {"a": {"b": 1}}}', ["row.a", "found an object"]),
         ('{"channel": "S", "row": {"a": [1]}}', ["row.a", "found an array"]),
-        ('{"channel": "S", "row": {"a": 1e400}}', ["row.a", "double"]),
         ('{"channel": "S", "row": {"a": NaN}}', ["NaN is not a JSON number"]),
         ('{"channel": "S", "ts": Infinity, "xml": "<a/>"}', ["Infinity is not a JSON number"]),
         ('{"channel": "S", "ts": -Infinity, "xml": "<a/>"}', ["-Infinity is not a JSON number"]),

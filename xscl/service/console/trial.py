@@ -16,6 +16,7 @@ from xscl.base.errors import SourceError, XsclError
 from xscl.base.settings import Settings
 from xscl.base.temporary import temporary_folder
 from xscl.base.types import Event, Match
+from xscl.base.values import exact_number
 from xscl.catalog.channels import put_channel, read_channels, read_facts, read_streams
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import QueryInfo
@@ -148,8 +149,8 @@ def _event(given: Given) -> Event:
     if not text.startswith("{"):
         return Event(given.channel, given.name, given.time or None, xml=text)
     try:
-        row = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        row = json.loads(text, parse_float=exact_number)
+    except (ValueError, ArithmeticError, RecursionError) as error:
         raise SourceError("XSCL_BAD_EVENT", f"the row is no JSON: {error}") from None
     return Event(given.channel, given.name, given.time or None, row=row)
 
