@@ -412,6 +412,12 @@ def test_queries_are_listed_in_pages_and_by_filters(home: Run, monkeypatch: pyte
     assert names("--like", "q11?") == [f"q11{i}" for i in range(10)]
     (row,) = json.loads(home("query", "list", "--json", "--limit", "1").out)
     assert len(names("--template", row["template"])) == len(names("--group", str(row["group"]))) == 60
+    beginning = row["template"][:12]
+    assert len(names("--template", beginning)) == 60
+    assert home("query", "list", "--template", beginning, "--count").out == "60\n"
+    assert "there is no template" not in home("query", "list", "--template", beginning).err
+    refused = home("query", "list", "--template", "t")
+    assert refused.code == 1 and "several templates begin with 't': " in refused.err and row["template"] in refused.err
     assert names("--channel", "T") == []
     assert home("query", "list", "--count").out == "120\n"
     assert home("query", "list", "--count", "--channel", "S", "--like", "q0*").out == "100\n"

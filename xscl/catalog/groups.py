@@ -18,7 +18,7 @@ from sqlalchemy.engine import Connection
 from xscl.catalog.insertions import add_rows
 from xscl.catalog.parts import remove_parts
 from xscl.catalog.stored_json import read_stored
-from xscl.catalog.suggestions import no_template
+from xscl.catalog.suggestions import find_template, no_template
 from xscl.catalog.tables import (
     GROUPS,
     GUARDS,
@@ -61,9 +61,6 @@ __all__ = [
 ]
 
 Row = Mapping[str, object]
-_SHOWN = 5
-"""Templates that are named where several have the beginning of an id."""
-
 
 # -- templates -------------------------------------------------------------------------------------------------
 
@@ -94,13 +91,10 @@ def read_template(connection: Connection, name: str) -> Template:
     Raises:
         CatalogError: there is none, or more than one.
     """
-    rows = connection.execute(sa.select(TEMPLATES).where(TEMPLATES.c.template == name)).all()
-    if not rows and name:
-        begins = TEMPLATES.c.template.startswith(name, autoescape=True)
-        rows = connection.execute(sa.select(TEMPLATES).where(begins).order_by(TEMPLATES.c.template).limit(_SHOWN)).all()
-    if len(rows) != 1:
-        raise no_template(connection, name, [row.template for row in rows])
-    return stored_template(rows[0])
+    found = find_template(connection, name)
+    if found is None:
+        raise no_template(connection, name)
+    return stored_template(connection.execute(sa.select(TEMPLATES).where(TEMPLATES.c.template == found)).one())
 
 
 def read_template_use(connection: Connection) -> list[tuple[Template, int, int]]:

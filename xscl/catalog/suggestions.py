@@ -16,6 +16,7 @@ from xscl.catalog.tables import CHANNELS, FEEDS, NEVER, QUERIES, STREAMS, TEMPLA
 
 __all__ = [
     "channel_names",
+    "find_template",
     "how_created",
     "nearest",
     "no_channel",
@@ -31,6 +32,8 @@ _ALIKE = 0.6
 _LISTED = "'xscl channel list' and the relation channels have those there are"
 _MOST = 2_000
 """Names that are compared, of each way to look for them."""
+_SHOWN = 5
+"""Templates that are named where several have the beginning of an id."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -107,6 +110,22 @@ def no_query(connection: Connection, name: str, *, dropped: bool = False, sugges
     return CatalogError("XSCL_QUERY_NOT_FOUND", f"there is no query {name!r}", hint=hint)
 
 
+def find_template(connection: Connection, name: str) -> str | None:
+    """Return the template's id that is a name, or the only one that begins with it; None where no id does.
+
+    Raises:
+        CatalogError: ``XSCL_TEMPLATE_NOT_FOUND``: several ids begin so.
+    """
+    ids = sa.select(TEMPLATES.c.template)
+    if not name or connection.scalar(ids.where(TEMPLATES.c.template == name)) is not None:
+        return name or None
+    begins = ids.where(TEMPLATES.c.template.startswith(name, autoescape=True))
+    found = connection.scalars(begins.order_by(TEMPLATES.c.template).limit(_SHOWN)).all()
+    if len(found) > 1:
+        raise no_template(connection, name, found)
+    return found[0] if found else None
+
+
 def no_template(connection: Connection, name: str, begins: Sequence[str] = ()) -> CatalogError:
     """Return the refusal of a template's id that none has; or that is the beginning of several, which are given."""
     listed = "'xscl template list' and the relation templates have them"
@@ -131,9 +150,7 @@ def unknown_notes(connection: Connection, channel: str | None, template: str | N
     if channel is not None and channel not in (known := channel_names(connection)):
         meant = nearest(channel, known)
         found.append(f"there is no channel {channel!r}" + ("" if meant is None else f"; did you mean {meant!r}?"))
-    if template is not None:
-        there = list(connection.scalars(sa.select(TEMPLATES.c.template)))
-        if template not in there:
-            meant = nearest(template, there[:_MOST])
-            found.append(f"there is no template {template!r}" + ("" if meant is None else f"; did you mean {meant!r}?"))
+    if template is not None and find_template(connection, template) is None:
+        meant = nearest(template, connection.scalars(sa.select(TEMPLATES.c.template).limit(_MOST)))
+        found.append(f"there is no template {template!r}" + ("" if meant is None else f"; did you mean {meant!r}?"))
     return found

@@ -196,7 +196,9 @@ class FilterOptions:
     """Options that say which queries are listed, by the names of the fields of ``QueryFilter``."""
 
     like: Annotated[str | None, typer.Option(help="Names that fit a pattern of '*' and '?'.")] = None
-    template: Annotated[str | None, typer.Option(help="Queries of a template.")] = None
+    template: Annotated[
+        str | None, typer.Option(help="Queries of a template: its id, or the beginning that no other has.")
+    ] = None
     group: Annotated[int | None, typer.Option(min=1, callback=held_by_databases, help="Queries of a group.")] = None
     channel: Annotated[str | None, typer.Option(help="Queries that read a channel.")] = None
     owner: Annotated[str | None, typer.Option(help="Queries of an owner; '' is nobody.")] = None

@@ -13,6 +13,7 @@ from xscl.catalog.catalog import Catalog
 from xscl.catalog.queries import query_info
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.stored_json import read_stored
+from xscl.catalog.suggestions import find_template
 from xscl.catalog.tables import GROUPS, IS_LISTED, IS_SUSPENDED, NEVER, QUERIES, in_parts
 from xscl.language.facts import SUB_QUERIES
 
@@ -41,7 +42,7 @@ class QueryFilter:
     """A pattern that the whole name fits: ``*`` is any text, ``?`` any character.  Sub-queries are listed only by a
     pattern that begins as their names do."""
     template: str | None = None
-    """Queries of this template."""
+    """Queries of this template: its id, or the beginning that no other has."""
     group: int | None = None
     """Queries of this group: those that ask the same."""
     channel: str | None = None
@@ -118,7 +119,8 @@ def _conditions(connection: Connection, wanted: QueryFilter, after: str | None) 
     if wanted.like is not None:
         found += _like(connection, wanted.like)
     if wanted.template is not None:
-        found.append(QUERIES.c.template == wanted.template)
+        template = find_template(connection, wanted.template)
+        found.append(sa.false() if template is None else QUERIES.c.template == template)
     if wanted.group is not None:
         found.append(QUERIES.c.gid == wanted.group)
     if wanted.channel is not None:

@@ -146,13 +146,16 @@ def register_many(many: ManyQueries, service: Running, holder: Writer) -> Outcom
     return Outcomes(outcomes=outcomes, taken=len(outcomes) - refused, refused=refused)
 
 
-@router.get("", response_model=Queries, responses=problems(400))
+@router.get("", response_model=Queries, responses=problems(400, 404))
 def list_(
     service: Running,
     holder: Reader,
     like: Annotated[str | None, Query(max_length=200, description="Names that fit a pattern of '*' and '?'.")] = None,
     channel: Annotated[str | None, Query(max_length=200, description="Queries that read a channel.")] = None,
-    template: Annotated[str | None, Query(max_length=200, description="Queries of a template.")] = None,
+    template: Annotated[
+        str | None,
+        Query(max_length=200, description="Queries of a template: its id, or the beginning that no other has."),
+    ] = None,
     group: Annotated[int | None, Query(ge=1, le=2**62, description="Queries of a group.")] = None,
     owner: Annotated[str | None, Query(max_length=200, description="Queries of an owner.")] = None,
     suspended: Annotated[bool | None, Query(description="Only suspended queries, or only live ones.")] = None,
