@@ -828,3 +828,17 @@ def test_inputs_of_other_kinds_are_told_what_to_do(home: Run, tmp_path: Path) ->
     assert "[XSCL_SOURCE_UNREADABLE] nosuch.opml" in home("feed", "import", "nosuch.opml").err
     (tmp_path / "x.png").write_bytes(b"\x89PNG\r\n")
     assert "begins with the bytes 89 50 4e 47" in home("ingest", "x.png").err
+
+
+def test_a_column_that_a_channel_lacks_says_how_to_take_the_others(home: Run, tmp_path: Path) -> None:
+    (tmp_path / "prices.csv").write_text("at,no,price\n2026-06-01T00:00:00Z,1,2.5\n")
+    home("channel", "add", "prices", "--kind", "rows", "--schema", "no bigint, price double")
+    home("query", "add", "Q", "prices[./price > 1]")
+    for command in (("ingest", "prices.csv", "--ts", "at"), ("query", "test", "Q", "prices.csv")):
+        refused = home(*command)
+        assert refused.code in (1, 3) and "column 'at' is unknown; expected no, price" in refused.err, refused
+        assert "take the others alone, by --columns no,price" in refused.err
+    assert "leave it out of --columns" in home("ingest", "prices.csv", "--columns", "at,no").err
+    (tmp_path / "other.csv").write_text("x\n1\n")
+    assert "named by --channel" in home("ingest", "other.csv", "--channel", "prices").err
+    assert home("ingest", "prices.csv", "--ts", "at", "--columns", "no,price").code == 0

@@ -18,7 +18,7 @@ from xscl.ingest.columns import column_type, column_value, text_type
 from xscl.ingest.expand import feed_events
 from xscl.ingest.records import FeedDocument, Noted, Record, Rejected, RowTable, rejected
 from xscl.intake.checks import CheckedEvent, KeptDocument, check_events, event_content, require_kind
-from xscl.intake.row_columns import no_column
+from xscl.intake.row_columns import no_column, unknown_column
 from xscl.language.block_patterns import BlockPattern, assignments, block_pattern
 from xscl.registry.channel_names import DocumentNames, add_names, row_names
 from xscl.registry.notes import name_notes
@@ -150,6 +150,8 @@ class DryRun:
         known = self._channels.get(name)
         declared = table.schema if known is None or known.schema is None else known.schema
         types = dict(declared or {})
+        if types and (unknown := [column for column in wanted if column not in types]):
+            raise unknown_column(unknown[0], wanted, list(types), chosen=table.options.columns is not None)
         for column in wanted:
             if types.get(column) is None and (declared is None or column in declared):
                 values = table.rows.column(column).combine_chunks()

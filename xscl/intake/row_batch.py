@@ -23,7 +23,7 @@ from xscl.ingest.records import Rejected, RowOptions, RowTable
 from xscl.ingest.row_times import as_array, event_times
 from xscl.ingest.rows import is_column
 from xscl.intake.checks import CheckedEvent, check_events, event_content, require_start
-from xscl.intake.row_columns import Mask, Places, as_mask, check_columns, python_rows
+from xscl.intake.row_columns import Mask, Places, as_mask, check_columns, python_rows, unknown_column
 from xscl.intake.row_ids import RowIds, read_ids
 
 __all__ = ["RowBatch", "fixed_schema", "read_batch", "refused_row", "settle", "single_events"]
@@ -221,7 +221,7 @@ def _schema(table: RowTable, rows: pa.Table, channel: ChannelInfo) -> dict[str, 
     schema: dict[str, str | None] = dict.fromkeys(names) if declared is None else dict(declared)
     for name in names:
         if name not in schema:
-            raise DocumentError("XSCL_ROW_SCHEMA", f"column {name!r} is unknown; expected {', '.join(schema)}")
+            raise unknown_column(name, names, list(schema), chosen=table.options.columns is not None)
         if schema[name] is None:
             schema[name] = _type(name, rows.column(name), texts=table.texts)
     return schema

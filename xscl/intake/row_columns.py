@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from xscl.base.errors import SourceError
+from xscl.base.errors import DocumentError, SourceError
+from xscl.base.ways import way
 from xscl.catalog.suggestions import suggestion
 from xscl.ingest.columns import column_type
 from xscl.ingest.records import RowOptions
 from xscl.ingest.row_times import event_times, time_columns
 
-__all__ = ["Mask", "Places", "as_mask", "cell_lists", "check_columns", "no_column", "python_rows"]
+__all__ = ["Mask", "Places", "as_mask", "cell_lists", "check_columns", "no_column", "python_rows", "unknown_column"]
 
 Mask = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int64]
@@ -62,6 +63,26 @@ def no_column(name: str, known: Sequence[str], role: str = "") -> SourceError:
     """Make the refusal of a column that a table lacks; ``role`` says why it is wanted."""
     hint = suggestion(name, known, f"columns are {', '.join(known)}")
     return SourceError("XSCL_NO_COLUMN", f"there is no column {name!r}{role}", hint=hint)
+
+
+def unknown_column(name: str, names: Sequence[str], known: Sequence[str], *, chosen: bool) -> DocumentError:
+    """Make the refusal of a table's column that its channel lacks.
+
+    Args:
+        name: the column.
+        names: columns of the table.
+        known: columns of the channel.
+        chosen: whether the call names the columns to take.
+    """
+    both = [each for each in names if each in known]
+    if chosen:
+        hint = f"leave it out of {way('--columns', 'columns=')}"
+    elif both:
+        listed = ",".join(both)
+        hint = f"take the others alone, by {way(f'--columns {listed}', f'columns={listed!r}')}"
+    else:
+        hint = f"the channel has none of the table's columns; another one is named by {way('--channel', 'channel=')}"
+    return DocumentError("XSCL_ROW_SCHEMA", f"column {name!r} is unknown; expected {', '.join(known)}", hint=hint)
 
 
 def as_mask(flags: pa.BooleanArray) -> Mask:
