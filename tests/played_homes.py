@@ -58,6 +58,8 @@ class PlayedHome(Replays):
     chance_of_a_replay: ClassVar[float] = 0.0
     chance_of_a_change: ClassVar[float] = 0.0
     """Chance that an item is another lateness of a channel."""
+    chance_of_a_version: ClassVar[float] = 0.0
+    """Chance that a document is a newer version of one that came before."""
     latenesses: ClassVar[Sequence[int | None]] = (0, 2 * S, 6 * S)
 
     def __init__(self, folder: Path, choose: random.Random, spark: SparkSession | None = None) -> None:
@@ -120,8 +122,23 @@ class PlayedHome(Replays):
             return
         self.place += 1
         doc = self.document(channel, f"e{number}", ts)
+        if not self.chance_of_a_version:
+            assert self.engine.ingest([record(doc)]).taken == 1
+        else:
+            doc = self.versioned(doc)
+            assert self.engine.ingest([replace(record(doc), id=doc.item, feed="f")]).taken == 1
         self.events[doc] = self.place
-        assert self.engine.ingest([record(doc)]).taken == 1
+
+    def versioned(self, doc: Doc) -> Doc:
+        """Return a document as the first of its item, or as a newer version of another item."""
+        items = sorted({each.item for each in self.events if each.channel == doc.channel and each.item is not None})
+        choose = random.Random(f"{doc.id} {doc.ts} {doc.xml}")
+        if not items or choose.random() >= self.chance_of_a_version:
+            return replace(doc, item=doc.id)
+        item = choose.choice(items)
+        count = sum((each.channel, each.item) == (doc.channel, item) for each in self.events)
+        xml = doc.xml.replace("</e>", f"<n>{len(self.events)}</n></e>")
+        return replace(doc, id=f"{item}#{count + 1}", item=item, xml=xml)
 
     def beat(self, channel: str, ts: int) -> None:
         """Take a heartbeat."""

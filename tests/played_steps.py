@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 from absences import S
 from oracle.absence import FOR_EVER, Asked, Intake, Terms
-from oracle.evaluate import bindings_rows
+from oracle.evaluate import Doc, bindings_rows
 from oracle.steps import _nodes, stepped
 from step_queries import step_query, step_stream
 
@@ -29,6 +30,16 @@ Found = tuple[tuple[tuple[str, str], ...], tuple[int, ...], tuple[str, ...], int
 """Members, nodes, values, time and place of an answer."""
 
 
+def _versions(choose: Random, docs: Sequence[Doc]) -> Iterator[Doc]:
+    """Make some documents newer versions of others of their channels."""
+    items: dict[str, list[str]] = {name: [] for name in "AB"}
+    for doc in docs:
+        known = items[doc.channel]
+        item = choose.choice(known) if known and choose.random() < 0.2 else doc.id
+        known.append(item)
+        yield replace(doc, item=item)
+
+
 class Played:
     """A random query over random events."""
 
@@ -40,11 +51,14 @@ class Played:
         self.query = parse_query(self.text)
         self.definition = steps_of(self.query, self.text)
         self.layout = layout_of(self.definition)
-        docs = step_stream(choose, choose.randrange(4, 18))
+        docs = [*_versions(choose, step_stream(choose, choose.randrange(4, 18)))]
         terms = {name: Terms(choose.choice([0, 2 * S, 5 * S, None])) for name in "AB"}
         self.intake = Intake({doc: at for at, doc in enumerate(docs)}, {}, terms, ends=True)
         self.docs = [doc for doc in self.intake.judged() if not doc.late]
         self.place = {doc: self.intake.judged()[doc] for doc in self.docs}
+        firsts = {doc.id: at for at, doc in enumerate(docs)}
+        self.items = {place: firsts[doc.item] for doc, place in self.place.items() if doc.item is not None}
+        """Item of each document, by places."""
         self.parts = [self.rows(number, part) for number, part in enumerate(parts_of(self.query))]
         self.cuts = sorted({*choose.sample(range(len(docs) + 1), 3), len(docs)})
         self.is_longest = "LONGEST" in self.text
@@ -91,6 +105,7 @@ class Played:
         """What each batch decides over the matches of parts."""
         state: dict[str, Rows] = {}
         now = [-FAR] * len(self.parts)
+        versions = {place: item for place, item in self.items.items() if place != item}
         for first, last in zip([0, *cuts], [*cuts, FOR_EVER + 1], strict=True):
             ends = last > FOR_EVER
             places = [*range(first, len(self.intake.events) if ends else last), *([FOR_EVER] * ends)]
@@ -99,7 +114,7 @@ class Played:
             frontiers = [self.frontier(number, now[number], places) for number in range(len(self.parts))]
             now = [each.now for each in frontiers]
             new = [rows.take((rows.place >= first) & (rows.place < last)) for rows in parts]
-            tree = Tree(layout, root, frontiers, state, sharing)
+            tree = Tree(layout, root, frontiers, state, sharing, versions=versions)
             yield of_members(tree.move(new), layout, self.definition)
             state = tree.state
 

@@ -6,7 +6,7 @@ at every pair.  Nothing here knows parts, lanes, state or batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -159,7 +159,7 @@ class _Steps:
 
     def forbids(self, negation: ast.Negation, b: _Binding, each: _Binding, blocks: Sequence[ast.Block]) -> bool:
         (doc,) = b.docs
-        if doc in each.all_docs or any(doc.item is not None and doc.item == one.item for one in each.all_docs):
+        if doc in each.all_docs or not _apart(each.all_docs, [doc]):
             return False
         distance = doc.ts - each.end
         if negation.op == "not followed by" and distance <= 0 and not any(_is_range(w) for w in negation.windows):
@@ -252,7 +252,8 @@ class _Steps:
             def skipped(b: _Binding, a: _Binding = a) -> bool:
                 scope = _Scope({**a.env, **b.env}, {**a.taken, **b.taken})
                 in_time = self.in_time(step, a.start, a.end, b, blocks, (*a.docs, *b.docs))
-                return not (in_time and all(self.atom(each, scope) for each in step.atoms))
+                good = in_time and _apart(a.all_docs, b.all_docs)
+                return not (good and all(self.atom(each, scope) for each in step.atoms))
 
             for b in _first(a.end, rights, skipped):
                 place = self.settled(step.right, b.end, max(a.place, b.place))
@@ -315,8 +316,8 @@ class _Steps:
 
         def skipped(b: _Binding) -> bool:
             docs = (*left.docs, *b.docs)
-            in_time = self.in_time(step, left.start, run.end, b, blocks, docs)
-            return not (in_time and all(self.atom(each, scope(b)) for each in step.atoms))
+            good = self.in_time(step, left.start, run.end, b, blocks, docs) and _apart(run.docs, b.all_docs)
+            return not (good and all(self.atom(each, scope(b)) for each in step.atoms))
 
         yield from ((b, scope(b)) for b in _first(run.end, rights, skipped))
 
@@ -491,6 +492,12 @@ def _first(end: int, rights: Sequence[_Binding], skipped: Callable[[_Binding], b
     """Those behind an end that are not skipped and have no other one that ends before them."""
     found = [b for b in rights if end < b.start and not skipped(b)]
     return [b for b in found if not any(other.end < b.end for other in found)]
+
+
+def _apart(one: Iterable[Doc], other: Iterable[Doc]) -> bool:
+    """Whether no document of one side is a version of the same item as one of the other."""
+    items = {(doc.channel, doc.item) for doc in one if doc.item is not None}
+    return not any((doc.channel, doc.item) in items for doc in other)
 
 
 def _nodes(xml: str) -> dict[int, Node]:

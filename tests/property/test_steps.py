@@ -41,6 +41,7 @@ class Home(PlayedHome):
     """A home with steps over documents of two channels."""
 
     chance_of_another, chance_of_a_drop, most_queries = 0.14, 0.03, 7
+    chance_of_a_version = 0.15
 
     def some_texts(self) -> list[str]:
         first = _text(self.choose)

@@ -53,6 +53,7 @@ def rows(played: Played, qid: int, part: int, columns: Sequence[str]) -> list[li
         for block in range(layout.blocks[-1]):
             known |= {f"docid{block + 1}": int(of.docs[at, block]), f"t{block + 1}": int(of.times[at, block])}
             known[f"node{block + 1}"] = int(of.nodes[at, block])
+            known[f"item{block + 1}"] = played.items.get(int(of.docs[at, block]))
         for name in range(layout.variables[-1]):
             known[f"m{name + 1}"] = int(of.nodes[at, layout.blocks[-1] + name])
             known |= value(f"{name + 1}", of.texts[at, name])

@@ -166,3 +166,36 @@ def test_queries_with_numbers_of_their_own_are_answered_as_alone(tmp_path: Path)
         assert members(engine, "q1") == [["a40", "a41"], ["a41", "a42"], ["a42", "a43"]]
         assert members(engine, "q2") == [["a40", "a42"], ["a41", "a43"], ["a42", "a43"]]
         assert members(engine, "q3") == [["a40", "a43"], ["a41", "a43"]]
+
+
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_no_two_members_are_versions_of_one_item(tmp_path: Path, size: int) -> None:
+    def entry(item: str, ts: int, value: int) -> xscl.Event:
+        return xscl.Event("a", item, ts, feed="f", xml=f"<r><k>k</k><v>{value}</v></r>")
+
+    # The first entry is edited at once, and again when a run has gone on from it.
+    entries = [entry(*each) for each in [("x", 0, 1), ("x", 1, 2), ("y", 2, 3), ("x", 3, 4), ("z", 4, 5), ("y", 5, 6)]]
+    texts = {
+        "next": "a[./k->k] NEXT {k = l} a[./k->l]",
+        "next_is_greater": "a[./k->k][./v->p] NEXT {k = l AND q > p} a[./k->l][./v->q]",
+        "run": "a[./v = 1][./k->k] FOLD {k = l} a[./k->l]",
+        "longest": "SELECT k, count() AS n FROM a[./k->k] FOLD {k = l, 9 s, LONGEST} a[./k->l]",
+        "right": "a[./k->k] NEXT {k = l} (a[./k->l] FOLD {l = m, AT MOST 1} a[./k->m])",
+        "without": "a[./k->k] NEXT {k = l} a[./k->l] WITHOUT {l = m, BETWEEN} a[./k->m]",
+    }
+    with home(tmp_path / "home") as engine:
+        for name, text in texts.items():
+            engine.register(text, name=name)
+        run(engine, [*entries, event("a", 99, 10_000, 1, "other")], size)
+        pairs = [["x", "y"], ["x#2", "y"], ["x#3", "z"], ["y", "x#3"], ["z", "y#2"]]
+        assert members(engine, "next") == members(engine, "next_is_greater") == pairs
+        assert members(engine, "run") == [["x", "y"], ["x", "z"]]
+        assert sorted(match.values["n"] for match in engine.matches("longest")) == ["2", "2", "2", "2"]
+        # The runs behind x and x#2 begin with an item x, or take one, but for that from z to y#2.
+        ends = [["x", "z", "y#2"], ["x#2", "z", "y#2"], ["x#3", "z", "y#2"], ["y", "x#3", "z"]]
+        assert members(engine, "right") == ends
+        # Between x and y is x#2, which is the same item and forbids nothing.
+        assert members(engine, "without") == pairs
+        for name in ("next", "next_is_greater", "run", "right", "without"):
+            once = engine.query_once(texts[name])
+            assert sorted([each.id for each in match.events] for match in once) == members(engine, name), name

@@ -1,7 +1,8 @@
 """Steps as one statement of SQL, for people and for tests: NEXT by NOT EXISTS, FOLD by recursion.
 
 The statement reads a relation of queries with the numbers of their conditions, and one for each part: its matches with
-their times and the values of their variables.  The engine moves rows in lanes instead (``batches.steps.tree``).
+their times, the items that their documents are versions of, and the values of their variables.  The engine moves rows
+in lanes instead (``batches.steps.tree``).
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from xscl.language.steps.terms import (
     Next,
     Node,
     Part,
-    Skip,
     StepsDefinition,
     Value,
     Without,
@@ -102,7 +102,7 @@ class _Writer:
     def _of_part(self, number: int) -> list[str]:
         """Return the columns of a part's rows, but for times."""
         blocks, names = self.layout.of_parts(frozenset([number]))
-        found = [f"{kind}{block + 1}" for block in blocks.tolist() for kind in ("docid", "t", "node")]
+        found = [f"{kind}{block + 1}" for block in blocks.tolist() for kind in ("docid", "item", "t", "node")]
         found += [f"{kind}{name + 1}" for name in names.tolist() for kind in ("m", "v", "x")]
         used = {(term.place, term.functions) for term in terms_of(self.definition.root) if _is_of(term, number)}
         for place, functions in sorted(used):
@@ -181,19 +181,52 @@ class _Writer:
     def _first(self, node: Next | Fold, right: str, scope: _Scope) -> list[str]:
         """Return the conditions on a left row and the first rows behind it that satisfy those of a step."""
         other = _Scope("l", "o", scope.parts, scope.folds, scope.fold)
-        sooner = _where(["o.qid = l.qid", *self._skip(node.skip, other), "o.ts < r.ts"])
+        sooner = _where(["o.qid = l.qid", *self._skip(node, other), "o.ts < r.ts"])
         none = sooner.replace("\n", "\n    ")
-        return [*self._skip(node.skip, scope), f"NOT EXISTS (\n    SELECT 1\n    FROM {right} AS o\n    {none})"]
+        return [*self._skip(node, scope), f"NOT EXISTS (\n    SELECT 1\n    FROM {right} AS o\n    {none})"]
 
-    def _skip(self, skip: Skip, scope: _Scope) -> list[str]:
-        left, right = scope.left, scope.right
+    def _skip(self, node: Next | Fold, scope: _Scope) -> list[str]:
+        skip, left, right = node.skip, scope.left, scope.right
         found = [f"{left}.ts < {right}.start", *(self._equal(key, scope) for key in skip.keys)]
         found += [] if skip.least is None else [f"{right}.ts >= {left}.ts + {skip.least}"]
         most = skip.most if skip.most_slot is None else self._window(skip.most_slot)
         found += [] if most is None else [f"{right}.ts <= {left}.ts + {most}"]
         found += [] if skip.duration is None else [f"{right}.ts <= {left}.start + {skip.duration}"]
         found += [text for each in skip.between for text in self._between(each, scope)]
-        return found + [self._compared(each, scope) for each in skip.comparisons]
+        found += [self._compared(each, scope) for each in skip.comparisons]
+        return [*found, *self._apart(node, scope)]
+
+    def _apart(self, node: Next | Fold, scope: _Scope) -> Iterator[str]:
+        """Yield conditions that no documents of both sides are versions of one item."""
+        left, right = scope.left, scope.right
+        mine, left_runs = self._items(node.left)
+        others, right_runs = self._items(node.right)
+        left_runs += [node.number] if isinstance(node, Fold) else []
+        yield from (f"{left}.{one} != {right}.{other}" for other in others for one in mine)
+        yield from (_not_among(f"{right}.{other}", f"{left}.items_{run}") for other in others for run in left_runs)
+        yield from (_not_among(f"{left}.{one}", f"{right}.items_{run}") for run in right_runs for one in mine)
+        both = [(f"{left}.items_{one}", f"{right}.items_{other}") for one in left_runs for other in right_runs]
+        yield from (text for one, other in both for text in self._disjoint(one, other, parts_in(node.right)))
+
+    def _items(self, node: Node) -> tuple[list[str], list[int]]:
+        """Return the columns of a step's rows with an item, and the numbers of the FOLDs whose items are a text."""
+        match node:
+            case Part(number):
+                return [f"item{block + 1}" for block in self.layout.of_parts(frozenset([number]))[0].tolist()], []
+            case Filter():
+                return self._items(node.of)
+            case Next():
+                (mine, left_runs), (others, right_runs) = self._items(node.left), self._items(node.right)
+                return mine + others, left_runs + right_runs
+        items, runs = self._items(node.left)
+        return items, [*runs, *([node.number] if isinstance(node, Fold) else [])]
+
+    def _disjoint(self, one: str, other: str, parts: frozenset[int]) -> Iterator[str]:
+        """Yield conditions that two texts have no item in common; the other's are of some parts."""
+        for part in sorted(parts):
+            for item in self._items(Part(part))[0]:
+                among = " AND ".join(f"{items} LIKE '%,' || v.{item} || ',%'" for items in (one, other))
+                yield f"NOT EXISTS (SELECT 1 FROM {self.name}_part{part + 1} AS v WHERE {among})"
 
     def _window(self, slot: int) -> str:
         """Return the length of a window in microseconds, which is one of a query's numbers."""
@@ -222,9 +255,12 @@ class _Writer:
         mine, others = self._columns(node.left), self._columns(node.right)
         names = ["qid", "start", "ts", *mine, *others, *_kept(node)]
         firsts = ["l.qid", "l.start", "l.ts", *(f"l.{each}" for each in mine), *("null" for _ in others)]
-        firsts += ["0", *self._begun(node, begin)]
+        firsts += ["0", "','", *self._begun(node, begin)]
         goes = ["l.qid", "l.start", "r.ts", *(f"l.{each}" for each in mine), *(f"r.{each}" for each in others)]
-        goes += [f"l.n_{node.number} + 1", *self._behind(node, scope)]
+        items, runs = self._items(node.right)
+        taken = [f"l.items_{node.number}", *(f"r.{item} || ','" for item in items)]
+        taken += [f"substr(r.items_{run}, 2)" for run in runs]
+        goes += [f"l.n_{node.number} + 1", " || ".join(taken), *self._behind(node, scope)]
         conditions = [*self._first(node, right, scope), *(self._compared(each, scope) for each in node.conditions)]
         conditions += [] if node.at_most is None else [f"l.n_{node.number} < {node.at_most}"]
         text = (
@@ -338,8 +374,8 @@ def _function(name: str, columns: Sequence[str]) -> _Pair:
 
 
 def _kept(fold: Fold) -> list[str]:
-    """Return the columns of what a FOLD keeps: its iterations, accumulators, and functions over iterations."""
-    found = [f"n_{fold.number}"]
+    """Return the columns of what a FOLD keeps: its iterations, their items, accumulators, and functions over them."""
+    found = [f"n_{fold.number}", f"items_{fold.number}"]
     found += [f"{kind}_{fold.number}_{place}" for place in range(len(fold.accumulators)) for kind in ("k", "kx")]
     return found + [column for place in range(len(fold.taken)) for column in _taken(fold, place)]
 
@@ -351,6 +387,11 @@ def _taken(fold: Fold, place: int) -> list[str]:
 
 def _any(text: str, number: str) -> str:
     return f"({text} IS NOT NULL OR {number} IS NOT NULL)"
+
+
+def _not_among(item: str, items: str) -> str:
+    """Return the condition that an item is not in a text with a comma on both sides of each."""
+    return f"{items} NOT LIKE '%,' || {item} || ',%'"
 
 
 def _where(conditions: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from xscl.base.errors import XsclError
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.types import LAST_TIME, Match, MatchEvent, MatchSource
 from xscl.batches.deciding.made_answers import MEMBER_COLUMNS, member_names
-from xscl.batches.deciding.step_parts import remembered, with_replayed
+from xscl.batches.deciding.step_parts import remembered, versions_of, with_replayed
 from xscl.batches.steps.documents import step_documents, step_values
 from xscl.batches.steps.matches import answer_nodes, part_rows
 from xscl.batches.steps.rows import Layout, Rows, layout_of, of_members
@@ -49,10 +49,14 @@ class Stepped:
         self.home, self.info = home, info
         self.definition: StepsDefinition = known_steps(info.text, tuple(sorted(info.namespaces.items())))
         self.layout: Layout = layout_of(self.definition)
-        rows = [_rows(home, self.definition, self.layout, number, found, memory) for number, found in enumerate(parts)]
+        rows, versions = list[Rows](), dict[int, int]()
+        for number, found in enumerate(parts):
+            of, newer = _rows(home, self.definition, self.layout, number, found, memory)
+            rows.append(of)
+            versions |= newer
         last = max((int(place_of(doc)) for found in parts for match in found for doc in match.docids), default=0)
         settled = Frontier(_NEVER, np.array([last]), np.array([LAST_TIME + 1]))
-        tree = Tree(self.layout, self.definition.root, [settled] * len(rows), {})
+        tree = Tree(self.layout, self.definition.root, [settled] * len(rows), {}, versions=versions)
         self.rows = of_members(tree.move(rows), self.layout, self.definition)
         self.cut = sum(map(len, tree.too_long))
         """Number of runs that were cut off."""
@@ -99,10 +103,10 @@ def _rows(
     number: int,
     found: Sequence[StoredMatch],
     memory: int | None,
-) -> Rows:
-    """Return the matches of a part as rows, of events that came in time for a memory."""
+) -> tuple[Rows, dict[int, int]]:
+    """Return the matches of a part as rows, of events that came in time for a memory, and versions among these."""
     if not found:
-        return Rows.empty(layout)
+        return Rows.empty(layout), {}
     with home.catalog.read() as connection:
         channels = read_channels(connection)
     docs = np.array([match.docids for match in found], dtype=np.int64)
@@ -111,7 +115,7 @@ def _rows(
     events = with_replayed(home, members_of(home, [whole]), NEVER)
     rows = part_rows(definition, layout, number, in_order(rows_of(whole, events, channels)), events)
     blocks, _ = layout.of_parts(frozenset([number]))
-    return rows.take(remembered(rows.docs[:, blocks], events, memory))
+    return rows.take(remembered(rows.docs[:, blocks], events, memory)), versions_of(events)
 
 
 def _match(info: QueryInfo, id_: str, ts: int, values: dict[str, str], document: str) -> Match:

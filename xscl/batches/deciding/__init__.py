@@ -10,8 +10,6 @@
 * ``replayed``: Answers about absence that replayed late events take back (``late replay``)
 * ``step_answers``: Answers of steps: what is decided becomes matches of the events, or of documents of their own
 * ``step_corrections``: Answers of steps that are told before they are final, and their corrections
-* ``step_items``: Items that members of kept rows are versions of: these stay known when retention has taken the
-  members' events
 * ``step_parts``: Matches of parts that batches have found, as rows of the steps over them, with the queries that have
   each
 * ``step_refusals``: Events over which steps refuse answers: runs that are cut off, and values that functions lack

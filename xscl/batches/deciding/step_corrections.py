@@ -112,7 +112,7 @@ def moved_ahead(tree: Tree, frontiers: Sequence[Frontier]) -> tuple[Rows, Rows]:
     Its state stays as it is.
     """
     state = {name: rows.take(np.arange(len(rows))) for name, rows in tree.state.items()}
-    copy = Tree(tree.layout, tree.root, frontiers, state, tree.sharing, items=tree.items)
+    copy = Tree(tree.layout, tree.root, frontiers, state, tree.sharing, versions=tree.versions)
     nothing = Rows.empty(tree.layout)
     return copy.move([nothing] * len(frontiers)), joined_rows([nothing, *copy.too_long])
 

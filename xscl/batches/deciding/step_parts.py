@@ -24,7 +24,7 @@ from xscl.templates.absence import Settled
 from xscl.templates.columns import Bools, Int64s, numbered_rows
 from xscl.templates.sequences.member_sets import MemberSets
 
-__all__ = ["PartMatches", "PartMembers", "all_results", "remembered", "with_replayed"]
+__all__ = ["PartMatches", "PartMembers", "all_results", "remembered", "versions_of", "with_replayed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,13 @@ def with_replayed(home: Home, events: pa.Table, last: int) -> pa.Table:
         again = replayed_among(connection, docids[late].tolist(), last)
     left = late & ~np.isin(docids, np.array(sorted(again), np.int64))
     return events.set_column(events.schema.get_field_index("late"), "late", pa.array(left))
+
+
+def versions_of(events: pa.Table) -> dict[int, int]:
+    """Return the newer versions among events by ``members_of``, with their items."""
+    docids, items = (events.column(name).to_numpy() for name in ("docid", "item"))
+    newer = docids != items
+    return dict(zip(docids[newer].tolist(), items[newer].tolist(), strict=True))
 
 
 def all_results(batch: Attempt) -> list[str]:
@@ -130,6 +137,10 @@ class PartMatches:
         """Whether anything was found for some parts."""
         parts = np.array(sorted(groups), dtype=np.int64)
         return any(bool(np.isin(look.group, parts).any()) for look in self._looks)
+
+    def versions(self) -> dict[int, int]:
+        """Return the newer versions among the documents of what was found, with their items."""
+        return {docid: item for look in self._looks for docid, item in versions_of(look.events).items()}
 
     def rows(
         self,

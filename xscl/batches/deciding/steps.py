@@ -23,7 +23,6 @@ import sqlalchemy as sa
 from xscl.batches.attempt import Attempt
 from xscl.batches.deciding.step_answers import Decided, Teller
 from xscl.batches.deciding.step_corrections import came_since, corrected, having_docs, moved_ahead, told_once
-from xscl.batches.deciding.step_items import Items, asks_for_items
 from xscl.batches.deciding.step_parts import PartMatches, PartMembers
 from xscl.batches.deciding.step_refusals import StepRefusals
 from xscl.batches.deciding.step_replay import Replay, before, moved_again
@@ -32,6 +31,7 @@ from xscl.batches.memory.steps import Members, SharedStep
 from xscl.batches.settled import settled_times
 from xscl.batches.steps.files import CUT, DONE, TOLD, KeptRows, KeptSteps, Member, read_steps, state_of, write_steps
 from xscl.batches.steps.meeting import TooMany
+from xscl.batches.steps.members import Versions, kept_versions
 from xscl.batches.steps.rows import Rows, joined_rows, of_members, terms_of
 from xscl.batches.steps.sharing import Sharing
 from xscl.batches.steps.tree import Tree
@@ -101,7 +101,8 @@ class Steps:
     _retracted: list[Retraction] = field(default_factory=list)
     _replay: Replay | None = None
     """Late events that the batch takes again."""
-    _items: Items = field(init=False)
+    _versions: Versions = field(default_factory=dict)
+    """Versions among the documents of rows."""
     _matches: PartMatches = field(init=False)
     _teller: Teller = field(init=False)
 
@@ -119,7 +120,7 @@ class Steps:
         if span.replayed and self._steps:
             self._replay = Replay(self.batch)
         self._kept, self._tables = read_steps(None if span.steps is None else self.batch.home.root / span.steps)
-        self._items = Items(self.batch, self._kept.items)
+        self._versions = self._kept.versions
 
     def decide(self, level: int | None) -> None:
         """Answer over matches that levels of publishing up to ``level`` have found; None: all that are left."""
@@ -139,6 +140,8 @@ class Steps:
         self._matches.find(blocks, self.batch.made)
         if self._replay is not None:
             self._replay.matches.find(blocks, self.batch.made)
+            self._versions = {**self._versions, **self._replay.matches.versions()}
+        self._versions = {**self._versions, **self._matches.versions()}
         asked = {(name, behind) for each in mine for of in each.channels for name in of for behind in each.distances}
         times = settled_times(self.batch.span, asked, self.batch.made)
         every = [settled.places for settled in times.values()]
@@ -175,7 +178,7 @@ class Steps:
             return
         self.changed = True
         kept = (rows for of in new.rows.values() for each in of for rows in each.state.values())
-        new.items = self._items.kept(kept)
+        new.versions = kept_versions(self._versions, kept)
         new.oldest = _oldest_members(self._steps, new)
         self.after = write_steps(self.batch.home, self.batch.tag, self.batch.span.batch, new)
 
@@ -275,8 +278,6 @@ class Steps:
         together = step.together(members)
         sharing, layout = together.sharing(), together.layout
         new, start = self._found(step, look, together, sharing, settled), self._since(step)
-        if asks_for_items(together.root):
-            self._items.come(new)
         known = self._kept.members.get(step.name, ())
         state = state_of(layout, self._tables.get(step.name), known, members, sharing.sets)
         nothing = Rows.empty(layout)
@@ -284,7 +285,7 @@ class Steps:
         if start is not None:
             done = nothing  # all are decided again
             state, new = before(state, start), [rows.take(rows.start >= start) for rows in new]
-        tree = Tree(layout, together.root, look.settled, state, sharing, items=self._items.of)
+        tree = Tree(layout, together.root, look.settled, state, sharing, versions=self._versions)
         try:
             final = tree.move(new) if start is None else joined_rows([*moved_again(tree, new)])
             ahead, short = moved_ahead(tree, look.ahead) if look.ahead else (nothing, nothing)

@@ -7,6 +7,7 @@
 * ``matches``: Matches of parts as rows of steps, and rows that are decided as matches of queries
 * ``meeting``: Rows of both sides of NEXT or FOLD: the keys by which they meet, what left rows ask for, and what pairs
   make
+* ``members``: Documents of rows of steps, those of all iterations of a FOLD, and the items that they are versions of
 * ``rows``: Rows of steps: matches of parts, and what NEXT and FOLD have made of them so far, as arrays
 * ``sharing``: Queries that share steps and differ in numbers: which of them have a row, and which still do behind a
   condition

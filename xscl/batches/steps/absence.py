@@ -8,18 +8,15 @@ import numpy as np
 
 from xscl.base.types import LAST_TIME
 from xscl.batches.steps.meeting import Meeting
-from xscl.batches.steps.rows import Layout, Objects, Rows, objects, parts_in
+from xscl.batches.steps.rows import Layout, Rows, parts_in
 from xscl.language.steps.terms import Node, Without
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.sequences.lanes import FAR, Requests, advance
 
-__all__ = ["Items", "forbidden", "reach_back"]
-
-Items = Callable[[Int64s], Int64s]
-"""Gives the items that documents are versions of."""
+__all__ = ["forbidden", "reach_back"]
 
 
-def forbidden(meeting: Meeting, node: Without, items: Items | None) -> tuple[Bools, Int64s]:
+def forbidden(meeting: Meeting, node: Without) -> tuple[Bools, Int64s]:
     """Tell which rows of the left a document accompanies, and until when documents count for each."""
     layout, lefts = meeting.layout, meeting.lefts
     times = lefts.times[:, _blocks(layout, node.left)]
@@ -32,16 +29,8 @@ def forbidden(meeting: Meeting, node: Without, items: Items | None) -> tuple[Boo
             until = np.minimum(until, bound)
     key = np.maximum(meeting.left_key, 0)
     asked = Requests(key, np.full(len(lefts), -FAR), low, np.where(meeting.left_key < 0, -FAR, until))
-    members, others = _items(layout, node, lefts, meeting.rights, items)
-
-    def passes(request: Int64s, at: Int64s) -> Bools:
-        good = meeting.pass_(lefts, request, at)
-        mine = zip(others[meeting.lane.row[at]].tolist(), members[request], strict=True)
-        good &= np.fromiter((other not in own for other, own in mine), np.bool_, len(at))
-        return good
-
     hit = np.zeros(len(lefts), dtype=np.bool_)
-    hit[advance(meeting.lane, asked, passes).request] = True
+    hit[advance(meeting.lane, asked, lambda request, at: meeting.pass_(lefts, request, at)).request] = True
     return hit, until
 
 
@@ -93,13 +82,3 @@ def _blocks(layout: Layout, node: Node) -> Int64s:
     while isinstance(node, Without):
         node = node.left
     return layout.of_parts(parts_in(node))[0]
-
-
-def _items(layout: Layout, node: Without, lefts: Rows, rights: Rows, items: Items | None) -> tuple[Objects, Int64s]:
-    """Return the items of the members of each row of the left, and that of each document to the right."""
-    others = rights.docs[:, layout.block(node.right.number, 0)]
-    if items is None or not len(lefts) or not len(others):
-        return lefts.events, others
-    docs = np.array(sorted(set().union(*lefts.events)), dtype=np.int64)
-    item = dict(zip(docs.tolist(), items(docs).tolist(), strict=True))
-    return objects([frozenset(item[doc] for doc in each) for each in lefts.events]), items(others)

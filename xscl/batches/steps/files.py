@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from xscl.base.failpoints import step
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
+from xscl.batches.steps.members import Versions, documents_of
 from xscl.batches.steps.rows import Layout, Rows, State, Taking
 from xscl.store.home import Home
 from xscl.store.state_files import StateFile, facts_of_held_file
@@ -59,7 +60,7 @@ STEP_SCHEMA = pa.schema(
         ("texts", pa.list_(pa.string())),
         ("taken", pa.list_(pa.int64())),  # iterations of each FOLD
         ("kept", pa.string()),  # values of accumulators and functions, as JSON
-        ("events", pa.list_(pa.int64())),  # all documents, for LONGEST
+        ("events", pa.list_(pa.int64())),  # all documents, those of all iterations of a FOLD too
     ]
 )
 
@@ -85,8 +86,8 @@ class KeptSteps:
     """Time up to which steps have looked at the matches of each part, by part and distance behind clocks."""
     waits: tuple[str, ...] = ()
     """Channels whose times decide."""
-    items: dict[int, int] = field(default_factory=dict)
-    """Item that a member of rows is a version of, by the member; no member that is its own item."""
+    versions: Versions = field(default_factory=dict)
+    """Versions among the documents of rows."""
     oldest: dict[str, int] = field(default_factory=dict)
     """Least time of the members of rows, by channel: from then on its events are kept."""
 
@@ -99,7 +100,7 @@ def read_steps(path: Path | None) -> tuple[KeptSteps, dict[str, pa.Table]]:
     facts = json.loads(pq.read_schema(path).metadata[_FACTS])
     members = {name: [(gid, since) for gid, since in of] for name, of in facts["members"].items()}
     settled = {_line(line): time for line, time in facts["settled"].items()}
-    kept = KeptSteps({}, members, settled, tuple(facts["waits"]), dict(facts["items"]), facts["oldest"])
+    kept = KeptSteps({}, members, settled, tuple(facts["waits"]), dict(facts["versions"]), facts["oldest"])
     names = table.column("step").combine_chunks().dictionary_encode()
     codes = names.indices.to_numpy()
     begins = np.flatnonzero(np.diff(codes, prepend=-1)).tolist()
@@ -186,7 +187,7 @@ def write_steps(home: Home, tag: str, batch: int, kept: KeptSteps) -> StateFile 
     facts = {
         "settled": {" ".join(str(each) for each in line if each is not None): t for line, t in kept.settled.items()},
         "waits": kept.waits,
-        "items": list(kept.items.items()),
+        "versions": list(kept.versions.items()),
         "oldest": kept.oldest,
         "members": {name: of for name, of in members.items() if of},
     }
@@ -200,6 +201,7 @@ def write_steps(home: Home, tag: str, batch: int, kept: KeptSteps) -> StateFile 
 def _table(name: str, kept: KeptRows, place: Mapping[Member, int], node: str, rows: Rows) -> pa.Table:
     count = len(rows)
     at = np.array([place[member] for member in kept.members], dtype=np.int64)
+    events = [None] * count if rows.events[0] is None else [sorted(each) for each in documents_of(rows)]
     columns = {
         "step": pa.DictionaryArray.from_arrays(np.zeros(count, dtype=np.int32), [name]).cast(pa.string()),
         "members": _bits(kept.sets, at, len(place), rows),
@@ -208,7 +210,7 @@ def _table(name: str, kept: KeptRows, place: Mapping[Member, int], node: str, ro
         **{each: _lists(getattr(rows, each), pa.int64()) for each in ("docs", "times", "nodes", "taken")},
         "texts": _lists(rows.texts, pa.string()),
         "kept": [json.dumps([_json(each) for each in row]) for row in rows.kept],
-        "events": pa.array([None if e is None else sorted(e) for e in rows.events], pa.list_(pa.int64())),
+        "events": pa.array(events, pa.list_(pa.int64())),
     }
     return pa.table(columns, schema=STEP_SCHEMA)
 

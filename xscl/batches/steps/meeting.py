@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from xscl.base.types import LAST_TIME
+from xscl.batches.steps.members import Apart, Versions
 from xscl.batches.steps.rows import Layout, Rows, numbered_nodes, objects, parts_in
 from xscl.batches.steps.sharing import Sharing, satisfying, with_numbers
 from xscl.batches.steps.values import Pairs
@@ -35,7 +36,13 @@ class Meeting:
     """Rows of both sides of a step, with the keys by which they meet."""
 
     def __init__(
-        self, layout: Layout, node: Next | Fold | Without, lefts: Rows, rights: Rows, sharing: Sharing
+        self,
+        layout: Layout,
+        node: Next | Fold | Without,
+        lefts: Rows,
+        rights: Rows,
+        sharing: Sharing,
+        versions: Versions,
     ) -> None:
         self.layout, self.skip, self.given, self.rights, self.sharing = layout, node.skip, lefts, rights, sharing
         self.fold = node if isinstance(node, Fold) else None
@@ -64,6 +71,8 @@ class Meeting:
         folds = [each for each in numbered_nodes(node.right) if isinstance(each, Fold)]
         self.folds = frozenset(each.number for each in folds)
         self._kept = layout.of_folds(folds)
+        is_absence = isinstance(node, Without)
+        self._apart = Apart(lefts, rights, versions, may_meet_itself=is_absence, has_runs=bool(folds))
 
     def requests(self, rows: Rows, key: Int64s) -> Requests:
         """Return what rows ask for."""
@@ -81,13 +90,16 @@ class Meeting:
         return Pairs(self.layout, rows, at, self.rights, of, self.parts, self.folds, self.fold)
 
     def pass_(self, rows: Rows, at: Int64s, of_lane: Int64s, but: Comparison | None = None) -> Bools:
-        """Tell which pairs satisfy the conditions of the step, but for one, and keys and times."""
+        """Tell which pairs have no item in common and satisfy the conditions of the step, but for one, and keys and
+        times.
+        """
+        of = self.lane.row[of_lane]
+        good = self._apart.passes(rows, at, of)
         comparisons = [each for each in self.skip.comparisons if each is not but]
         if not comparisons and not self.skip.between:
-            return np.ones(len(at), dtype=np.bool_)
-        pairs = self.pairs(rows, at, self.lane.row[of_lane])
-        mine = with_numbers(pairs, self.sharing, comparisons, rows.base[at])
-        return mine.satisfy(comparisons, self.skip.between)
+            return good
+        mine = with_numbers(self.pairs(rows, at, of), self.sharing, comparisons, rows.base[at])
+        return good & mine.satisfy(comparisons, self.skip.between)
 
     def whole(self, chosen: Bools) -> Rows:
         """Return the rows of the left that some requests are of, each once."""
@@ -101,7 +113,7 @@ class Meeting:
         found, rights = lefts.take(at), self.rights
         found.ts = rights.ts[of]
         if len(found) and found.events[0] is not None:
-            found.events = objects([one | other for one, other in zip(found.events, rights.events[of], strict=True)])
+            found.events = objects([*zip(found.events, rights.events[of], strict=True)])
         found.place = np.maximum(found.place, rights.place[of])
         found.first = np.minimum(found.first, rights.first[of])
         blocks, names = self._blocks, self._names

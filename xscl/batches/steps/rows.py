@@ -174,7 +174,9 @@ class Rows:
     """Iterations of each FOLD."""
     kept: Objects
     events: Objects
-    """All documents of each as a set; None: nobody asks."""
+    """All documents of each, those of all iterations too, in tuples of tuples (``members``); None: of steps without a
+    FOLD, whose rows have no others than ``docs``.
+    """
     base: Int64s
     """The set of queries that have it."""
     box: Int64s
@@ -249,9 +251,7 @@ def double_of(number: Fraction | None) -> tuple[float, bool]:
 
 def objects(values: Sequence[object]) -> Objects:
     """Return values as an array of one dimension, whatever they are."""
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
-    return found
+    return np.fromiter(values, dtype=object, count=len(values))
 
 
 def joined_rows(parts: Sequence[Rows]) -> Rows:

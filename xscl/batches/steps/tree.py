@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from xscl.base.number_order import each_once
-from xscl.batches.steps.absence import Items, forbidden, reach_back
+from xscl.batches.steps.absence import forbidden, reach_back
 from xscl.batches.steps.meeting import Meeting, TooMany, walked
-from xscl.batches.steps.rows import Layout, Objects, Rows, State, joined_rows, numbered_nodes, objects, parts_in
+from xscl.batches.steps.members import Versions, documents_of, with_events
+from xscl.batches.steps.rows import Layout, Rows, State, joined_rows, numbered_nodes, parts_in
 from xscl.batches.steps.sharing import Narrowed, Sharing, narrowed
 from xscl.batches.steps.values import Pairs, begun, kept_behind, long_enough
 from xscl.batches.windows.answers import Frontier
@@ -44,17 +45,16 @@ class Tree:
     """Instances that a FOLD makes."""
     too_long: list[Rows] = field(default_factory=list)
     """Lefts whose runs were cut off, each by the documents of the left alone, at the place of the first cut."""
-    items: Items | None = None
-    """Gives the items that documents are versions of; None: each is its own."""
+    versions: Versions = field(default_factory=dict)
+    """Versions among the documents of rows."""
     _numbers: Mapping[int, str] = field(default_factory=dict)
 
     def move(self, new: Sequence[Rows]) -> Rows:
         """Return the rows that the batch decides; ``new`` are the matches of each part."""
         self._numbers = {id(node): str(number) for number, node in enumerate(numbered_nodes(self.root))}
         before, self.state = self.state, {}
-        nodes = numbered_nodes(self.root)
-        if any(isinstance(node, Without) or isinstance(node, Fold) and node.longest for node in nodes):
-            new = [replace(rows, events=_events(rows)) for rows in new]
+        if any(isinstance(node, Fold) for node in numbered_nodes(self.root)):
+            new = [replace(rows, events=with_events(rows)) for rows in new]
         return self._move(self.root, new, before)
 
     def _move(self, node: Node, new: Sequence[Rows], before: State) -> Rows:
@@ -127,7 +127,7 @@ class Tree:
     def _next(self, node: Next, sides: tuple[Rows, Rows]) -> Rows:
         lefts, rights = sides
         frontier = self._frontier(node.right)
-        meeting = Meeting(self.layout, node, lefts, rights, self.sharing)
+        meeting = Meeting(self.layout, node, lefts, rights, self.sharing, self.versions)
         lefts = meeting.lefts
         asked = meeting.requests(lefts, meeting.left_key)
         seen = asked._replace(until=np.minimum(asked.until, frontier.now - 1))
@@ -155,8 +155,8 @@ class Tree:
     def _without(self, node: Without, sides: tuple[Rows, Rows]) -> Rows:
         lefts, rights = sides
         frontier = self._frontier(node.right)
-        meeting = Meeting(self.layout, node, lefts, rights, self.sharing)
-        hit, end = forbidden(meeting, node, self.items)
+        meeting = Meeting(self.layout, node, lefts, rights, self.sharing, self.versions)
+        hit, end = forbidden(meeting, node)
         told = ~hit & (end < frontier.now)
         found = meeting.lefts.take(told)
         self._decided(found, frontier, end[told])
@@ -192,7 +192,7 @@ class Tree:
         passed = before.get(f"{self._numbers[id(node)]} passed", Rows.empty(self.layout))
         begin = joined_rows([known, begun(self.layout, node, fresh), held.take(held.end == FAR), passed])
         is_passed = np.arange(len(begin)) >= len(begin) - len(passed)
-        meeting = Meeting(self.layout, node, begin, rights, self.sharing)
+        meeting = Meeting(self.layout, node, begin, rights, self.sharing, self.versions)
         begin, is_passed = meeting.lefts, is_passed[meeting.row]
         rules = _Rules(self, node, meeting, begin, frontier)
         count, taken = len(begin), begin.taken[:, node.number]
@@ -237,7 +237,7 @@ class Tree:
         pieces = sets.pieces(held.base, sets.partition(held.base))  # each is compared with what the same members have
         held = held.take(pieces.row)
         held.base = pieces.base
-        best, end = undominated(pieces.part, held.events.tolist(), held.end)
+        best, end = undominated(pieces.part, documents_of(held), held.end)
         frontier = self._frontier(node)
         told = best & (end < frontier.now)
         found = held.take(told)
@@ -292,8 +292,3 @@ class _Rules:
         """Return what instances ask for."""
         mine = instance - self._base
         return self.meeting.requests(self.chunks[-1].take(mine), self.keys[-1][mine])
-
-
-def _events(rows: Rows) -> Objects:
-    """Return the documents of each row, by which LONGEST compares matches."""
-    return objects([frozenset(doc for doc in docs if doc != NO_DOC) for docs in rows.docs.tolist()])

@@ -220,7 +220,7 @@ def members_of(
         taken: documents that need not be read.
     """
     texts = ["content", "cells"] if any(len(each.blocks) for each in found) else []
-    columns = ["docid", "channel", "id", "ts", "start", "late", "behind", "received", *texts]
+    columns = ["docid", "item", "channel", "id", "ts", "start", "late", "behind", "received", *texts]
     docs = each_once(np.concatenate([each.docs.reshape(-1) for each in found]))
     held = np.zeros(len(docs), dtype=np.bool_) if taken is None else taken.has(docs)
     if taken is None or not held.any():
