@@ -60,6 +60,7 @@ VALUES = (
     "first(v)",
     "last(lower(k))",
 )
+AB = ("'a'", "'b'", "'A'")
 GROUPS = ("", " GROUP BY k", " GROUP BY lower(k)", " GROUP BY k, v")
 
 
@@ -71,8 +72,17 @@ def text_of(
     group = choose.choice(groups)
     grouped = [each for each in group.removeprefix(" GROUP BY ").split(", ") if each]
     items = [*grouped, *values]
-    atom = (
-        f"{choose.choice([values[0], 'count()'])} {choose.choice(['>=', '>', '<', '!=', '='])} {choose.choice('1234')}"
+    op = choose.choice(["=", "!="] if choose.random() < 0.3 else [">=", ">", "<"])
+    number = choose.choice("1234")
+    atom = choose.choice(
+        (
+            f"{values[0]} {op} {number}",
+            f"count() {op} {number}",
+            f"{choose.choice(['count()', 'max(v)', 'sum(v)'])} {op} {number} * {choose.choice(['avg(v)', 'min(v)'])}",
+            f"max(v) {op} min(v) + {number}",
+            f"last(lower(k)) {choose.choice(['=', '!='])} {choose.choice(AB)}",
+            f"first(k) = {choose.choice(AB)}",
+        )
     )
     end = choose.choice(ends).format(
         a=(b := choose.choice([1, 2, 3, 5])) + choose.choice([0, 0, 1, 4]),

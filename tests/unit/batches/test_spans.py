@@ -17,7 +17,7 @@ from xscl.batches.windows.families import Family, Member, families
 from xscl.batches.windows.groups import Matches
 from xscl.batches.windows.rows import ROW_SCHEMA
 from xscl.batches.windows.spans import Spans
-from xscl.batches.windows.values import Value
+from xscl.batches.windows.values import GroupValues, Value
 from xscl.language.aggregates import Counted, Term, definition_of
 from xscl.language.syntax.parser import parse_query
 
@@ -129,6 +129,84 @@ def test_constants_that_no_value_reaches_are_not_asked_about() -> None:
                 if {">": v > number, ">=": v >= number, "=": v == number, "<": v < number}.get(op, True)
             ]
             assert set(exact) <= {*which} and len(which) <= len(exact) + (250 if op == "!=" else 1)
+
+
+CONDITIONS = (
+    "max(v) {op} {c} * avg(v)",
+    "{c} * sum(v) {op} min(v)",
+    "max(v) {op} 2 * min(v) + {c}",
+    "max(v) - {c} {op} min(v)",
+    "-{f} * max(v) {op} {c} - sum(v)",
+    "{f} * max(v) {op} {c} * min(v)",
+    "last(v) = '{c}'",
+    "'{c}' = first(v)",
+    "k = '{c}'",
+    "lower(last(v)) = '{c}'",
+    "max(v) > -1 AND k = '{c}'",
+    "avg(v) {op} {c} AND last(v) = '{c}'",
+)
+CONSTANTS = ("0", "1", "2", "2.5", "0.1", "3", "1.1", "25", "400")
+TINY = "0." + "0" * 305 + "1"
+
+
+@pytest.mark.parametrize("seed", range(72))
+def test_windows_that_satisfy_conditions_are_asked_about(seed: int) -> None:
+    choose = random.Random(seed)
+    some = choose.choice(
+        [
+            VALUES,
+            ("0", "1", "-1", "2"),
+            (f"{'0.' + '0' * 320}1", f"{'0.' + '0' * 320}3", "0"),
+            ("10000000000", "10000000000.1"),
+            ("0", TINY, f"-{TINY}", "1", "9" * 330),
+        ]
+    )
+    count = 40
+    runs = matches(choose.choices(some, k=count), choose.choices(("1", "2", "0"), k=count)).runs((Term("variable", 0),))
+    lengths = np.array([choose.randrange(1, 4) for _ in range(count)])
+    low = np.maximum(np.arange(count) - lengths, runs.first_at(runs.codes, runs.ts * 0))
+    spans = Spans(runs, low, np.arange(count) + 1)
+    of = "SELECT k, count() AS n FROM a->x[./k->k][./v->v] WINDOW 20 us GROUP BY k HAVING "
+    condition = CONDITIONS[seed % len(CONDITIONS)]
+    for op in ("<", "<=", ">", ">=", "=", "!="):
+        several = family(
+            *(of + condition.format(op=op, f=choose.choice(["1", "2", "0.5", TINY]), c=c) for c in (*CONSTANTS, TINY))
+        )
+        asked = {
+            member.gid: range(count) if which is None else which.tolist()
+            for member, which in several.asked(spans, np.arange(len(several.members)))
+        }
+        for gid, member in enumerate(several.members):
+            columns = [spans.aggregates(each).values(np.arange(count)) for each in member.definition.aggregates]
+            satisfied = {
+                at
+                for at, row in enumerate(zip(*columns, strict=True))
+                if GroupValues(spans.group(at), row).satisfies(member.definition.having)
+            }
+            assert satisfied <= {*asked.get(gid, ())}, (condition, op)
+            assert list(asked.get(gid, ())) == sorted(set(asked.get(gid, ())))
+
+
+@pytest.mark.parametrize(
+    ("condition", "most"),
+    [
+        ("max(v) > {} * avg(v)", 3 * 40),
+        ("{} * min(v) <= sum(v)", 3 * 40),
+        ("max(v) >= min(v) + {}", 40),
+        ("last(v) = '{}'", 40),
+        ("k = '{}'", 40),
+    ],
+)
+def test_conditions_on_two_values_or_on_a_text_are_looked_up_together(condition: str, most: int) -> None:
+    """Of 300 constants and 40 windows no more is looked at than may hold."""
+    every = matches([str(number % 2 + 1) for number in range(40)], [str(number % 3) for number in range(40)])
+    runs = every.runs((Term("variable", 0),))
+    low = np.maximum(np.arange(40) - 1, runs.first_at(runs.codes, runs.ts * 0))
+    of = "SELECT k, count() AS n FROM a->x[./k->k][./v->v] WINDOW 20 us GROUP BY k HAVING "
+    several = family(*(of + condition.format(number) for number in range(1, 301)))
+    asked = [which for _, which in several.asked(Spans(runs, low, np.arange(40) + 1), np.arange(300))]
+    assert None not in [None if which is None else 0 for which in asked]
+    assert 0 < sum(len(which) for which in asked if which is not None) <= most
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -2,6 +2,7 @@
 
 * ``answers``: Answers of windows: matches that were found, put together by windows and groups, as far as times are
   settled
+* ``bounds``: Bounds of conditions: what a condition of HAVING compares, and between which doubles that has to be
 * ``buckets``: Buckets of matches: what aggregates need of the matches of a group in a short time, in place of the
   matches
 * ``documents``: Documents of what is told of matches together

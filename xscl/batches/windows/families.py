@@ -6,18 +6,20 @@ costs nothing for itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 
 from xscl.base.number_order import each_once
+from xscl.batches.windows.bounds import Condition, Seen, Subject, conditions, reach, seen_of
 from xscl.batches.windows.buckets import Shape, shape_of
 from xscl.batches.windows.groups import Doubles, Matches
 from xscl.batches.windows.parts import LastOfParts
 from xscl.batches.windows.spans import Spans
-from xscl.batches.windows.values import Numbers, bound_of
+from xscl.batches.windows.values import TURNED
 from xscl.language.aggregates import Counted, Definition
 from xscl.language.terms import Term
 from xscl.templates.columns import Bools, Int64s
@@ -28,8 +30,6 @@ _FEW = 8
 """Members that are compared one by one; for more of them the values are sorted."""
 _PART = 0.5
 """Share of matches from which on all are looked at, as other families do."""
-_NEAR = 1e-12
-"""Doubles that are so near may be the same number, or in another order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,15 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """Members with a condition on the same aggregate, and between which doubles it may hold."""
+    """Members with a condition on the same subject, and between which doubles it may hold."""
 
     members: Int64s
     low: Doubles
     high: Doubles
+    turned: tuple[Doubles, Doubles]
+    """The same ends where the operator is turned."""
+    texts: Mapping[str, int]
+    """Texts among the constants, with the numbers that stand for them."""
 
     @property
     def least(self) -> float:
@@ -127,8 +131,9 @@ class Family:
         if len(self._free) or not len(matches) or matches.merged:
             return matches
         groups, may = matches.groups(self.kind.group), None
-        for counted, bounds in self._bounds.items():
-            most = groups.most(counted) if bounds.least > -np.inf else None
+        for subject, bounds in self._bounds.items():
+            counted = subject.left if subject.kind == "number" and bounds.least > -np.inf else None
+            most = groups.most(counted) if isinstance(counted, Counted) else None
             if most is None:
                 return matches
             reached = most >= bounds.least
@@ -146,77 +151,91 @@ class Family:
         wanted = np.zeros(len(self.members), dtype=np.bool_)
         wanted[members] = True
         yield from ((self.members[at], None) for at in self._free[wanted[self._free]].tolist())
-        for counted, bounds in self._bounds.items():
-            numbers = spans.aggregates(counted)
-            values = numbers.doubles() if isinstance(numbers, Numbers) else None
+        for subject, bounds in self._bounds.items():
+            seen = seen_of(subject, spans, bounds.texts)
             mine = wanted[bounds.members]
-            if values is None:
+            if seen is None:
                 yield from ((self.members[at], None) for at in bounds.members[mine].tolist())
             else:
-                for at, which in _within(values, bounds, mine):
+                for at, which in _within(seen, bounds, mine):
                     yield self.members[at], which
 
 
-def _sorted_out(members: Sequence[Member]) -> tuple[dict[Counted, _Bounds], Int64s]:
-    """Return members by an aggregate that their conditions bound, and those without."""
-    found: dict[Counted, list[tuple[int, float, float]]] = {}
-    known: dict[int, list[tuple[int, float, float]]] = {}
-    """The same by the identities of aggregates."""
+@dataclass(slots=True)
+class _Gathered:
+    """Members with a condition on the same subject, while they are gathered."""
+
+    members: list[int] = field(default_factory=list)
+    ends: list[tuple[float, float, float, float]] = field(default_factory=list)
+    texts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, member: int, condition: Condition) -> None:
+        """Add a member."""
+        constant, op = condition.constant, condition.op
+        number: Fraction | int = (
+            self.texts.setdefault(constant, len(self.texts)) if isinstance(constant, str) else constant
+        )
+        self.members.append(member)
+        self.ends.append((*reach(op, number), *reach(TURNED.get(op, op), number)))
+
+    def bounds(self) -> _Bounds:
+        """Return the bounds of all of them."""
+        low, high, *turned = (np.array(column) for column in zip(*self.ends, strict=True))
+        return _Bounds(np.array(self.members, dtype=np.int64), low, high, (turned[0], turned[1]), self.texts)
+
+
+def _sorted_out(members: Sequence[Member]) -> tuple[dict[Subject, _Bounds], Int64s]:
+    """Return members by a subject that their conditions bound, and those without."""
+    found: dict[Subject, _Gathered] = {}
+    # Equal subjects of definitions that differ in constants alone are the same, and long to compare.
+    known: dict[Hashable, _Gathered] = {}
     free = []
     for place, member in enumerate(members):
-        for each in map(bound_of, member.definition.having):
-            counted = None if each is None else member.definition.aggregates[each.place]
-            if each is not None and each.op != "!=" and counted is not None and counted.function not in _OF_TEXTS:
-                if id(counted) not in known:
-                    known[id(counted)] = found.setdefault(counted, [])
-                known[id(counted)].append((place, *_reach(each.op, each.constant)))
-                break
-        else:
+        condition = next(iter(conditions(member.definition)), None)
+        if condition is None:
             free.append(place)
+            continue
+        if condition.key not in known:
+            known[condition.key] = found.setdefault(condition.subject, _Gathered())
+        known[condition.key].add(place, condition)
     # Counts are made soonest, and where each group reaches one, nobody asks for the rest.
-    in_order = sorted(found.items(), key=lambda each: each[0].function != "count")
-    return {
-        counted: _Bounds(np.array(at, dtype=np.int64), np.array(low), np.array(high))
-        for counted, of in in_order
-        for at, low, high in [zip(*of, strict=True)]
-    }, np.array(free, dtype=np.int64)
+    in_order = sorted(found.items(), key=lambda each: not _is_count(each[0]))
+    return {subject: of.bounds() for subject, of in in_order}, np.array(free, dtype=np.int64)
 
 
-_OF_TEXTS = ("first", "last")
+def _is_count(subject: Subject) -> bool:
+    return isinstance(subject.left, Counted) and subject.kind == "number" and subject.left.function == "count"
 
 
-def _reach(op: str, constant: Fraction) -> tuple[float, float]:
-    """Return between which doubles the numbers are for which a comparison may hold."""
-    try:
-        about = float(constant)
-    except OverflowError:
-        about = np.inf if constant > 0 else -np.inf
-    margin = 0.0 if np.isinf(about) else abs(about) * _NEAR + 1e-300
-    low = -np.inf if op in ("<", "<=") else about - margin
-    high = np.inf if op in (">", ">=") else about + margin
-    return low, high
-
-
-def _within(values: Doubles, bounds: _Bounds, mine: Bools) -> Iterator[tuple[int, Int64s]]:
+def _within(seen: Seen, bounds: _Bounds, mine: Bools) -> Iterator[tuple[int, Int64s]]:
     """Yield the members that have values between their bounds, with the places of these values."""
+    found: defaultdict[int, list[Int64s]] = defaultdict(list)
+    for part in seen.parts:
+        low, high = bounds.turned if part.turned else (bounds.low, bounds.high)
+        for at, which in _between(part.values, low - seen.room, high + seen.room, mine):
+            found[at].append(which)
+    if seen.unsure is not None:
+        for at in np.flatnonzero(mine).tolist():
+            found[at].append(seen.unsure)
+    for at, parts in found.items():
+        yield int(bounds.members[at]), parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+
+
+def _between(values: Doubles, low: Doubles, high: Doubles, mine: Bools) -> Iterator[tuple[int, Int64s]]:
+    """Yield the bounds that have values between them, with the places of these values."""
     known = values[~np.isnan(values)]
     if not len(known):
         return
-    may = np.flatnonzero(mine & (bounds.low <= known.max()) & (bounds.high >= known.min()))
+    may = np.flatnonzero(mine & (low <= known.max()) & (high >= known.min()))
     if len(may) <= _FEW:
         for each in may.tolist():
-            which = np.flatnonzero((values >= bounds.low[each]) & (values <= bounds.high[each]))
+            which = np.flatnonzero((values >= low[each]) & (values <= high[each]))
             if len(which):
-                yield int(bounds.members[each]), which
+                yield each, which
         return
     order = np.argsort(values)  # what is no number comes last
     ascending = values[order[: len(known)]]
-    begins, ends = (
-        np.searchsorted(ascending, bounds.low[may], "left"),
-        np.searchsorted(ascending, bounds.high[may], "right"),
-    )
+    begins, ends = np.searchsorted(ascending, low[may], "left"), np.searchsorted(ascending, high[may], "right")
     some = np.flatnonzero(begins < ends)
-    for at, begin, end in zip(
-        bounds.members[may[some]].tolist(), begins[some].tolist(), ends[some].tolist(), strict=True
-    ):
+    for at, begin, end in zip(may[some].tolist(), begins[some].tolist(), ends[some].tolist(), strict=True):
         yield at, np.sort(order[begin:end])

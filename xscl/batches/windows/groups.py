@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from xscl.base.number_order import order_of
-from xscl.batches.windows.values import NOTHING, Column, column_of, dictionaries
+from xscl.batches.windows.values import NOTHING, Column, Texts, column_of, dictionaries
 from xscl.language.aggregates import Counted
 from xscl.language.terms import Term
 from xscl.templates.columns import Bools, Int64s
@@ -235,6 +235,11 @@ class Runs:
         """Return what the group of a place is grouped by."""
         row = self.rows[place]
         return tuple(column.texts[column.codes[row]] for column in self._operands)
+
+    def operand(self, place: int, places: Int64s) -> Texts:
+        """Return the value of an operand of some places."""
+        column = self._operands[place]
+        return Texts(column.codes[self.rows[places]], column)
 
     def of(self, term: Term | Partial) -> Values:
         """Return the values of a term, in this order."""

@@ -70,6 +70,10 @@ class LastOfParts:
         """Return what the group of a window is grouped by."""
         return self.runs.group(int(self._ends[place]))
 
+    def operand(self, place: int) -> Texts:
+        """Return the value of an operand that windows are grouped by, in each window."""
+        return self.runs.operand(place, self._ends)
+
     def key(self, place: int) -> tuple[int, int]:
         """Return numbers that tell the matches of a window from others that end alike."""
         end = self._ends[place]

@@ -61,6 +61,10 @@ class Spans:
         """Return what the group of a span is grouped by."""
         return self.runs.group(int(self.low[place]))
 
+    def operand(self, place: int) -> Texts:
+        """Return the value of an operand that spans are grouped by, in each span."""
+        return self.runs.operand(place, self.low)
+
     def key(self, place: int) -> tuple[int, int]:
         """Return numbers that tell the matches of a span from others that end alike."""
         low, high = int(self.low[place]), int(self.high[place])

@@ -24,6 +24,7 @@ from xscl.templates.columns import Bools, Int64s
 
 __all__ = [
     "NOTHING",
+    "TURNED",
     "Aggregates",
     "Bound",
     "Column",
@@ -33,6 +34,7 @@ __all__ = [
     "Value",
     "bound_of",
     "column_of",
+    "compare",
     "compared",
     "dictionaries",
     "exact_text",
@@ -47,7 +49,8 @@ Value = str | Fraction | None
 """A text, an exact number, or no value."""
 NOTHING = -1
 """Code of no value."""
-_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""Operators with their sides exchanged."""
 _SMALL = 1 << 62
 """Whole numbers below it are added and multiplied in 64 bits."""
 
@@ -155,10 +158,11 @@ def holds(left: Value, op: str, right: Value) -> bool:
     if isinstance(left, str) and isinstance(right, str) and op in ("=", "!="):
         return (left == right) is (op == "=")
     one, other = number_of(left), number_of(right)
-    return one is not None and other is not None and bool(_compare(one, op, other))
+    return one is not None and other is not None and bool(compare(one, op, other))
 
 
-def _compare(left: Any, op: str, right: Any) -> Any:
+def compare(left: Any, op: str, right: Any) -> Any:
+    """Compare two values, or two arrays of them."""
     match op:
         case "=":
             return left == right
@@ -263,7 +267,7 @@ class Numbers:
         greatest = max(max(1, _size(left)) * other.denominator, max(1, _size(right)) * abs(other.numerator))
         if greatest >= _SMALL:
             left, right = left.astype(object), right.astype(object)
-        found = np.asarray(_compare(left * other.denominator, op, right * other.numerator), dtype=np.bool_)
+        found = np.asarray(compare(left * other.denominator, op, right * other.numerator), dtype=np.bool_)
         return found & self.there
 
 
@@ -321,12 +325,12 @@ def bound_of(each: Comparison) -> Bound | None:
     """Return a condition as a comparison of an aggregate with a number; None: it is none."""
     left, op, right = each.left, str(each.op), each.right
     if left.kind == "number":
-        left, right, op = right, left, _TURNED.get(op, op)
+        left, right, op = right, left, TURNED.get(op, op)
     if left.kind != "aggregate" or right.kind != "number" or left.functions or not left.factor:
         return None
     if not left.is_number:
         return Bound(left.place, op, right.constant)
-    op = _TURNED.get(op, op) if left.factor < 0 else op
+    op = TURNED.get(op, op) if left.factor < 0 else op
     return Bound(left.place, op, (right.constant - left.constant) / left.factor)
 
 
