@@ -16,7 +16,8 @@ from feed_server import Asked, FeedServer, Network, reply, rss, serving
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from xscl.answers.feed_listing import feed_rows
+from xscl.answers.feed_listing import feed_rows, one_listed
+from xscl.answers.item_listing import ItemFilter, item_rows
 from xscl.base.errors import CatalogError
 from xscl.catalog.subscriptions import add_feed, drop_feed, set_feed
 from xscl.catalog.tables import EVENT_IDS, FEEDS, HOSTS, INTAKE_FILES
@@ -297,6 +298,24 @@ def test_two_feeds_that_become_one(world: World) -> None:
     world.later().poll()
     assert world.server.asked() == [target]
     assert world.ids() == ["one"]
+
+
+def test_a_feed_that_is_subscribed_at_two_addresses(world: World) -> None:
+    own = "http://a.example/own.xml"
+    text = rss("one", head=f'<link xmlns="http://www.w3.org/2005/Atom" rel="self" href="{own}"/>')
+    world.server.routes["a.example/feed"] = world.server.routes["a.example/own.xml"] = reply(200, text)
+    world.add(A)
+    world.poll()
+    world.add(own)
+    world.later().poll()
+    assert world.row().identity == own
+    first, identity = one_listed(world.home.catalog, A)
+    second, same = one_listed(world.home.catalog, own)
+    assert (first["feed"], first["polls"], first["items"]) == (A, 2, 1) and identity == same == own
+    assert (second["feed"], second["polls"], second["items"]) == (own, 1, 0)
+    assert second["title"] == first["title"] is not None
+    assert second["reason"] == f"the same feed as {A}, which counts the items"
+    assert len(list(item_rows(world.home, ItemFilter(feed=own)))) == 1
 
 
 def test_redirects_to_the_same_host_are_spaced_too(world: World) -> None:

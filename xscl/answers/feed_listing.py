@@ -176,14 +176,20 @@ def find_listed(connection: Connection, text: str) -> list[sa.Row[tuple[object, 
 def one_listed(catalog: Catalog, text: str) -> tuple[dict[str, object], str | None]:
     """Find a feed's row of the listing, and its identity; ``text`` is its address, or a part of its address or title.
 
+    A feed may be subscribed at several addresses: the row is that of the address, and the identity that of the feed.
+
     Raises:
         CatalogError: ``XSCL_FEED_NOT_FOUND``: there is none, or more than one.
     """
     with catalog.read() as connection:
         found = find_listed(connection, text)
+    identity = next((row.identity for row in found if row.identity is not None), None)
+    at_address = [row for row in found if (row.url or "").rstrip("/") == text.rstrip("/")]
+    if len(found) > 1 and len(at_address) == 1:
+        found = at_address
     if len(found) > 1:
         some = ", ".join(row.url or row.identity for row in found[:_SOME])
         more = " …" if len(found) > _SOME else ""
         raise CatalogError("XSCL_FEED_NOT_FOUND", f"{len(found)} feeds have {text!r}: {some}{more}")
     [row] = found
-    return _row(row, _health(row)), row.identity
+    return _row(row, _health(row)), row.identity or identity

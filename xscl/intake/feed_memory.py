@@ -6,6 +6,7 @@ it was read first, and keeps the identity it had then, so that a feed that is re
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -32,7 +33,7 @@ class FeedState:
     """A feed as intake finds it, and what this transaction adds.
 
     ``items`` counts the entries that brought its channel something new, ``versions`` those of them that are newer
-    versions, ``rejected`` the events of entries that were refused, ``polls`` the documents that were read.
+    versions, ``rejected`` the events of entries that were refused.
     """
 
     number: int
@@ -45,7 +46,8 @@ class FeedState:
     """Values that polls leave in the rows they were made for, by number."""
     values: dict[str, object] = field(default_factory=dict)
     """Values that the feed states of itself."""
-    polls: int = 0
+    polls: Counter[int] = field(default_factory=Counter)
+    """Documents that were read, by the row of the subscription that they came by, or of the feed."""
     items: int = 0
     versions: int = 0
     rejected: int = 0
@@ -71,9 +73,15 @@ class FeedState:
         """Count a document, and take over what it says of its feed and what its poll leaves."""
         said = {"title": document.feed.title, "home": document.feed.home}
         self.values |= {name: value for name, value in said.items() if value}
-        self.polls += 1
-        if document.poll is not None:
-            self.subscriptions.setdefault(document.poll.subscription, {}).update(document.poll.values)
+        if document.poll is None:
+            self.polls[self.number] += 1
+            return
+        number = document.poll.subscription
+        self.polls[number] += 1
+        values = self.subscriptions.setdefault(number, {})
+        values |= document.poll.values
+        if number != self.number:
+            values |= self.values | {"reason": f"the same feed as {self.url or self.identity}, which counts the items"}
 
     def count(self, outcomes: Collection[Outcome]) -> None:
         """Count what became of the events of one entry."""
@@ -181,8 +189,8 @@ def _host(text: str) -> str | None:
 
 def _write(connection: Connection, state: FeedState) -> None:
     memory = state.memory
-    counts = {name: getattr(state, name) for name in ("polls", "items", "versions", "rejected")}
+    counts = {name: getattr(state, name) for name in ("items", "versions", "rejected")}
     found = {"policy": memory.policy, "reason": memory.reason, "memory": memory_json(memory)}
     update_feed(connection, state.number, {**state.values, **found}, counts)
-    for number, values in state.subscriptions.items():
-        update_feed(connection, number, values)
+    for number in state.polls:
+        update_feed(connection, number, state.subscriptions.get(number, {}), {"polls": state.polls[number]})

@@ -128,8 +128,8 @@ def test_two_subscriptions_that_turn_out_to_be_one_feed(home: Home) -> None:
     assert counts(take(home, first, second)) == (4, 0, 0, 0)
     assert counts(take(home, second, first, second)) == (0, 6, 0, 0)
     stored = {row["number"]: row for row in home.catalog.rows(FEEDS)}
-    assert (stored[1]["items"], stored[1]["polls"]) == (2, 5)
-    assert (stored[2]["items"], stored[2]["polls"], stored[2]["identity"]) == (0, 0, None)
+    assert (stored[1]["items"], stored[1]["polls"]) == (2, 2)
+    assert (stored[2]["items"], stored[2]["polls"], stored[2]["identity"]) == (0, 3, None)
 
 
 def test_a_date_of_the_future_makes_nothing_late(home: Home) -> None:

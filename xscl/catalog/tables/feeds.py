@@ -36,7 +36,7 @@ FEEDS = Table(
     Column("hints", Text, comment="what the feed says of polling, as JSON"),
     count("requests"),
     count("bytes", "received, as sent"),
-    count("polls", "documents of it that were read"),
+    count("polls", "documents that were read by it"),
     count("items"),
     count("versions", "newer versions among the items"),
     count("rejected"),
