@@ -19,8 +19,9 @@ from sqlalchemy.engine import Connection, Engine
 from xscl.base.errors import CatalogError
 from xscl.base.failpoints import step
 from xscl.base.system_errors import catalog_fault
+from xscl.base.temporary import let_folder_go
 from xscl.catalog.intake_order import create_home
-from xscl.catalog.read_only import is_read_only, reader_of
+from xscl.catalog.read_only import Reader, is_read_only, reader_of
 from xscl.catalog.tables import HOME, METADATA, SCHEMA_VERSION
 
 __all__ = ["Catalog", "open_catalog", "require_version"]
@@ -50,17 +51,18 @@ def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) 
         # As text, an address has no password.
         shown = str(sa.make_url(url))
         address = sa.make_url(url)
-        read_only = address.get_backend_name() == "sqlite" and is_read_only(Path(address.database or ""))
-        engine = sa.create_engine(url, **_pool(address, read_only=read_only))
+        database = Path(address.database or "")
+        reader = reader_of(database) if address.get_backend_name() == "sqlite" and is_read_only(database) else None
+        engine = sa.create_engine(url, **_pool(address, reader))
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError, ValueError) as error:
         raise CatalogError(
             "XSCL_NO_CATALOG",
             f"{shown!r} is no address of a catalogue: {str(error).replace(url, shown)}",
             hint="for example sqlite:///catalog.db; for PostgreSQL: pip install 'xscl[postgres]'",
         ) from None
-    if engine.dialect.name == "sqlite" and not read_only:
+    if engine.dialect.name == "sqlite" and reader is None:
         sa.event.listen(engine, "connect", _sqlite_settings)
-    catalog = Catalog(engine, read_only=read_only)
+    catalog = Catalog(engine, reader)
     try:
         _make_ready(catalog, create, folder)
     except BaseException as error:
@@ -74,14 +76,14 @@ def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) 
     return catalog
 
 
-def _pool(address: sa.URL, *, read_only: bool) -> dict[str, Any]:
+def _pool(address: sa.URL, reader: Reader | None) -> dict[str, Any]:
     """Return options of the pool of connections to a database."""
     if address.get_backend_name() != "sqlite":
         return {"pool_timeout": _BUSY_TIMEOUT_MS / 1000}
     if address.database in (None, "", ":memory:"):
         return {}
     # However many wait for the file's one lock, whoever only reads waits for nobody.
-    return {"max_overflow": -1, **({"creator": reader_of(Path(address.database))} if read_only else {})}
+    return {"max_overflow": -1, **({} if reader is None else {"creator": reader.connect})}
 
 
 def _make_ready(catalog: Catalog, create: bool, folder: Path | None) -> None:
@@ -132,9 +134,10 @@ def _sqlite_settings(connection: object, record: object) -> None:
 class Catalog:
     """Reads and writes of the catalogue; every method that takes a connection is part of its caller's transaction."""
 
-    def __init__(self, engine: Engine, *, read_only: bool = False) -> None:
+    def __init__(self, engine: Engine, reader: Reader | None = None) -> None:
+        """``reader``: how it is read where it cannot be written."""
         self.engine = engine
-        self._read_only = read_only
+        self._reader = reader
         name = engine.url.database
         self._file = Path(name) if engine.dialect.name == "sqlite" and name and name != ":memory:" else None
         self._inode: tuple[int, int] | None = None
@@ -146,8 +149,10 @@ class Catalog:
         return self._file is not None and not self._file.exists()
 
     def close(self) -> None:
-        """Give the database back."""
+        """Give the database back, and remove the copy of it that was read."""
         self.engine.dispose()
+        if self._reader is not None and self._reader.copy is not None:
+            let_folder_go(self._reader.copy)
 
     def version(self, connection: Connection) -> int | None:
         """Return the number of the catalogue's schema; None if there is no catalogue."""
@@ -178,7 +183,7 @@ class Catalog:
     @contextmanager
     def _transaction(self, lock: sa.Select[tuple[object]]) -> Iterator[Connection]:
         """Open a transaction that holds SQLite's write lock, or the lock that a statement takes elsewhere."""
-        if self._read_only:
+        if self._reader is not None:
             raise CatalogError(
                 "XSCL_READ_ONLY",
                 f"{self._file} and its folder cannot be written by this user, or their disk is read-only",

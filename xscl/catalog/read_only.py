@@ -6,11 +6,12 @@ import os
 import shutil
 import sqlite3
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from xscl.base.temporary import scratch_folder
+from xscl.base.temporary import let_folder_go, scratch_folder
 
-__all__ = ["is_read_only", "reader_of"]
+__all__ = ["Reader", "is_read_only", "reader_of"]
 
 _BUSY_S = 60.0
 
@@ -20,22 +21,36 @@ def is_read_only(database: Path) -> bool:
     return database.is_file() and not (os.access(database, os.W_OK) and os.access(database.parent, os.W_OK))
 
 
-def reader_of(database: Path) -> Callable[[], sqlite3.Connection]:
-    """Return what makes connections that read a database and write nothing beside it.
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Way to read a database that this process may not write."""
+
+    connect: Callable[[], sqlite3.Connection]
+    """Makes a connection."""
+    copy: Path | None = None
+    """Folder of a copy that is read in place of the database; whoever ends the reading lets it go."""
+
+
+def reader_of(database: Path) -> Reader:
+    """Return a way to read a database that writes nothing beside it.
 
     The log of a writer that lives is read with it.  Where a writer has ended without putting its log into the database,
     reading needs a file that cannot be written here: then a copy is read.
     """
     log = database.with_name(f"{database.name}-wal")
     if _answers(database, "mode=ro"):
-        return lambda: _connected(database, "mode=ro")
+        return Reader(lambda: _connected(database, "mode=ro"))
     if not log.is_file() or not log.stat().st_size:
         # Nobody writes: there would be a log.
-        return lambda: _connected(database, "mode=ro&immutable=1")
+        return Reader(lambda: _connected(database, "mode=ro&immutable=1"))
     folder = scratch_folder("xscl-catalog")
-    for file in (database, log):
-        shutil.copyfile(file, folder / file.name)
-    return lambda: _connected(folder / database.name, "mode=rw")
+    try:
+        for file in (database, log):
+            shutil.copyfile(file, folder / file.name)
+    except BaseException:
+        let_folder_go(folder)
+        raise
+    return Reader(lambda: _connected(folder / database.name, "mode=rw"), folder)
 
 
 def _connected(database: Path, how: str) -> sqlite3.Connection:

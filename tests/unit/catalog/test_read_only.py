@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from xscl.base.errors import CatalogError
 from xscl.base.types import Event
+from xscl.catalog.tables import CHANNELS
 from xscl.cli.app import main
 from xscl.engine import Engine
 from xscl.store.home import init_home, open_home
@@ -98,6 +99,33 @@ def test_a_home_that_cannot_be_written_is_listed(root: Path, log: str, capsys: p
     assert checks["home"].ok and checks["writing"].state == "none"
     assert "cannot be written by this user" in checks["writing"].found
     writer.close()
+
+
+def test_the_copy_of_a_log_goes_when_the_home_is_closed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = sqlite3.connect(root / "catalog.db")
+    writer.execute("update channels set lateness = 5000000")
+    writer.commit()
+    log = root / "catalog.db-wal"
+    content = log.read_bytes()
+    writer.close()
+    log.write_bytes(content)
+    temporary = root.parent / "temporary"
+    temporary.mkdir()
+    close_to_others(root)
+    temporary.chmod(0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    with as_another_user():
+        home = open_home(root)
+        assert home.catalog.rows(CHANNELS)[0]["lateness"] == 5_000_000
+        (copy,) = temporary.iterdir()
+        assert (copy / "catalog.db").is_file()
+        home.catalog.close()
+        assert not list(temporary.iterdir())
+        open_home(root).catalog.close()
+        with Engine(open_home(root)) as engine:
+            assert len(list(temporary.iterdir())) == 1 and list(engine.queries())
+        home.catalog.close()
+        assert not list(temporary.iterdir())
 
 
 def test_a_home_of_which_some_cannot_be_written_has_a_fault(root: Path) -> None:
