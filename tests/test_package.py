@@ -91,7 +91,7 @@ ALLOWED = {
     "matplotlib": {"xscl.bench.plot"},
     "httpx2": {"xscl.intake.polling"},
     "fastapi": set(),
-    "uvicorn": {"xscl.service.server"},
+    "uvicorn": {"xscl.service.server", "xscl.service.connections"},
     "jinja2": {"xscl.service.console.pages"},
     "prometheus_client": {"xscl.service.metrics"},
     "sqlglot": {

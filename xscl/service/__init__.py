@@ -6,6 +6,7 @@
 * ``api``: Calls of the HTTP API
 * ``app``: The application: all calls of the API and the console, behind the gate
 * ``arrivals``: Pushed events on their way into the home: whatever came meanwhile is taken in one transaction
+* ``connections``: Connections of the service: so many at once, and none that holds its place without a request
 * ``console``: The console: pages for people
 * ``delivering``: Deliveries of matches: to webhooks and files
 * ``feed_pages``: The last matches of queries as entries of feeds, kept so that a reader that asks often costs little

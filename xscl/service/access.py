@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import re
@@ -46,6 +47,8 @@ _HEADERS = (
 )
 _GUESSES_PER_S = 10.0
 """Calls without a token that is known, a second, of one address."""
+_BODY_S, _BODY_BYTES_PER_S = 30.0, 8 * 1024
+"""Seconds that any body may take, and the rate at which what it brings gives it more of them."""
 _HOLDERS = 10_000
 """Holders and addresses whose rate is remembered."""
 
@@ -293,19 +296,29 @@ def _host_of(value: str) -> str:
 
 
 def _bounded(scope: Scope, receive: Receive, most: int) -> Receive:
-    """Return the body of a request, refused where it is larger than ``most`` bytes.
+    """Return the body of a request, refused where it is larger than ``most`` bytes, or comes too slowly.
 
     Raises:
-        Refused: ``XSCL_BODY_LIMIT``, at once if the request says how large it is.
+        Refused: ``XSCL_BODY_LIMIT``, at once if the request says how large it is; ``XSCL_SLOW_BODY``.
     """
     told = Headers(scope=scope).get("content-length", "")
     if told.isdigit() and int(told) > most:
         raise _too_large(most)
-    seen = 0
+    seen, waited_s, is_whole = 0, 0.0, False
 
     async def received() -> Message:
-        nonlocal seen
-        message = await receive()
+        nonlocal seen, waited_s, is_whole
+        if is_whole:
+            return await receive()
+        began, most_s = time.monotonic(), _BODY_S + seen / _BODY_BYTES_PER_S
+        try:
+            async with asyncio.timeout(most_s - waited_s):
+                message = await receive()
+        except TimeoutError:
+            told = f"{seen:,} bytes of the body came in {most_s:.0f} s"
+            raise Refused(408, "XSCL_SLOW_BODY", told, hint="send less at once, or over a faster line") from None
+        waited_s += time.monotonic() - began
+        is_whole = not message.get("more_body", False)
         seen += len(message.get("body", b""))
         if seen > most:
             raise _too_large(most)

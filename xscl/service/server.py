@@ -20,6 +20,7 @@ from xscl.engine import Engine
 from xscl.service.access import LOOPBACK
 from xscl.service.access_log import AccessLog
 from xscl.service.app import make_app
+from xscl.service.connections import Connection, most_connections
 from xscl.service.runtime import Service
 from xscl.service.settings import ServiceSettings
 from xscl.store.served import Serving, announce, withdraw
@@ -30,6 +31,8 @@ _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Addresses of this machine alone, by those that stand for all."""
 _PATIENCE_S = 20
 """Seconds in which requests under way may end."""
+_KEEP_ALIVE_S = 75
+"""Seconds for which a connection waits for another request."""
 _HEAD_BYTES = 256 * 1024
 """Bytes of a request's first line and headers at most; escaped, parameters of the allowed lengths take up to 100 KB."""
 _SWITCH_S = 0.001
@@ -137,11 +140,12 @@ def make_server(engine: Engine, settings: ServiceSettings, log: Callable[[str], 
         make_app(service, log),
         log_config=None,
         access_log=False,
-        http="h11",
+        http=Connection,
+        limit_concurrency=1 + (settings.connections or most_connections()),
         h11_max_incomplete_event_size=_HEAD_BYTES,
         server_header=False,
         timeout_graceful_shutdown=_PATIENCE_S,
-        timeout_keep_alive=75,
+        timeout_keep_alive=_KEEP_ALIVE_S,
         proxy_headers=False,
         lifespan="on",
     )

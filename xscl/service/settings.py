@@ -39,6 +39,8 @@ class ServiceSettings:
     """Address of the operator, which requests to feeds name."""
     max_body: int = 32 * 1024 * 1024
     """Largest body of a request."""
+    connections: int | None = None
+    """Connections that are open at the same time; None: half as many as the process may have files open."""
     max_waiting: int = 128 * 1024 * 1024
     """Bodies of pushes that wait to be taken, each event counted with ``EVENT_BYTES`` more; others are refused with
     503.
