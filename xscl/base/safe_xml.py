@@ -39,6 +39,7 @@ from xscl.base.xml_bounds import (
 )
 
 __all__ = [
+    "EMPTY_SECTION",
     "in_fresh_dictionary",
     "parse_faultless",
     "parse_stored",
@@ -69,6 +70,7 @@ _OPTIONS: dict[str, Any] = {
     "recover": False,
 }
 _POSITION = re.compile(r",? line \d+, column \d+\s*$")
+EMPTY_SECTION = b"<![CDATA[]]>"
 _UTF8_BOM = b"\xef\xbb\xbf"
 _DECLARES = re.compile(
     rb"""\s*(?>(?:<\?.*?\?>|<!--.*?-->)\s*)*<!DOCTYPE(?>[^\[>"']+|"[^"]*"|'[^']*')*\[""",
@@ -183,7 +185,16 @@ def _parsed(data: bytes, limits: Limits) -> etree._Element:
                 "XSCL_MALFORMED_DOCUMENT",
                 f"line {entity.sourceline}: {name} is not declared in the document; external entities are not read",
             )
+    if declaring or EMPTY_SECTION in data:
+        _drop_empty_texts(root)
     return root
+
+
+def _drop_empty_texts(root: etree._Element) -> None:
+    """Remove texts without a character, which empty sections and entities leave: XML has no such nodes."""
+    for element in root.iter("*"):
+        if element.text == "" and not len(element):
+            element.text = None
 
 
 def _refusal(line: int, column: int, message: str) -> MalformedDocumentError | DocumentLimitError:

@@ -17,7 +17,7 @@ import numpy as np
 from lxml import etree
 
 from xscl.base.document_limits import DEFAULT_LIMITS, Limits
-from xscl.base.safe_xml import parse_faultless, parse_stored
+from xscl.base.safe_xml import EMPTY_SECTION, parse_faultless, parse_stored
 from xscl.base.xml_bounds import may_have_long_namespace
 
 __all__ = ["CanonicalDocument", "canonical_documents", "parsed_again"]
@@ -122,10 +122,14 @@ class _Bounds:
 
 
 def _weeded(run: list[tuple[int, bytes]], bounds: _Bounds) -> list[tuple[int, bytes]]:
-    """Leave out documents with instructions, a document type, or more namespaces than are surely allowed."""
+    """Leave out documents with instructions, a document type, empty sections, or more namespaces than are surely
+    allowed.
+    """
     joined = b"".join([data for _, data in run])
     if _may_have_instructions(joined):
         run = [(place, data) for place, data in run if b"<?" not in data and b"<!D" not in data]
+    if EMPTY_SECTION in joined:
+        run = [(place, data) for place, data in run if EMPTY_SECTION not in data]
     if b"xmlns" in joined:
         run = [(place, data) for place, data in run if bounds.hold_namespaces(data)]
     return run

@@ -175,6 +175,21 @@ def test_no_more_bytes_than_allowed_when_written_out() -> None:
     assert [isinstance(found, XsclError) for found in stored_documents(["<a/>", grown], limits)] == [False, True]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<r><a><![CDATA[]]></a><b/></r>",
+        "<r><a><![CDATA[]]><![CDATA[]]></a><b></b></r>",
+        "<!DOCTYPE r [<!ENTITY e ''>]><r><a>&e;</a><b>&e;</b></r>",
+    ],
+)
+@pytest.mark.parametrize("encoding", ["", "utf-8", "utf-16"])
+def test_elements_with_empty_sections_are_empty(text: str, encoding: str) -> None:
+    content = text.encode(encoding) if encoding else text
+    plain, empty = stored_documents(["<r><a/><b/></r>", content], DEFAULT_LIMITS)
+    assert shown(empty) == shown(plain)
+
+
 def test_digests_of_documents() -> None:
     assert document_digest("<a>é</a>".encode()) == digest_text("xml", "<a>é</a>")
 
