@@ -14,7 +14,10 @@ from xscl.base.notebook import facts_html
 from xscl.base.system_errors import PASSES, Patience
 from xscl.batches.report import BatchReport
 
-__all__ = ["Pauses", "RunHandle", "Work"]
+__all__ = ["CLOSED", "Pauses", "RunHandle", "Work"]
+
+CLOSED = "XSCL_ENGINE_CLOSED"
+"""Condition of calls on a home that was closed: a loop ends by it, and has not failed."""
 
 _UNFORESEEN = "XSCL_INTERNAL"
 
@@ -86,15 +89,17 @@ class RunHandle:
     @property
     def status(self) -> dict[str, object]:
         """``message`` and ``isActive``, in the manner of pyspark's StreamingQuery."""
+        # A loop that has ended has left its error before.
+        is_active, problem = self.isActive, self._problem
         if self._error is not None:
             message = f"ended: {self._error}"
-        elif not self.isActive:
+        elif not is_active:
             message = "stopped"
-        elif self._problem is not None:
-            message = f"tries again: {self._problem}"
+        elif problem is not None:
+            message = f"tries again: {problem}"
         else:
             message = "stopping" if self._stopping.is_set() else "running"
-        return {"message": message, "isActive": self.isActive}
+        return {"message": message, "isActive": is_active}
 
     @property
     def isActive(self) -> bool:  # noqa: N802 - pyspark's name
@@ -129,17 +134,33 @@ class RunHandle:
         self._call.set()
 
     def awaitTermination(self, timeout: float | None = None) -> bool:  # noqa: N802 - pyspark's name
-        """Wait until the loop ends, and raise the error that ended it; False if ``timeout`` seconds passed first."""
+        """Wait until the loop ends, and raise the error that ended it; False if ``timeout`` seconds passed first.
+
+        Raises:
+            EngineError: ``XSCL_OWN_CALL``: a function that the loop calls cannot wait for its end.
+        """
+        if self._is_own():
+            raise EngineError(
+                "XSCL_OWN_CALL", f"{self.name} waits for its own end", hint="call stop() here, and wait elsewhere"
+            )
         self._thread.join(timeout)
         if self._error is not None:
             raise self._error
         return not self.isActive
 
     def stop(self) -> None:
-        """End the loop after the batch that is running."""
+        """End the loop after the batch that is running, and wait for that.
+
+        Functions that the loop calls may stop it, too: the loop ends behind the batch, and nobody waits.
+        """
         self._stopping.set()
         self._call.set()
-        self._thread.join()
+        if not self._is_own():
+            self._thread.join()
+
+    def _is_own(self) -> bool:
+        """Whether this is the loop's own thread."""
+        return threading.current_thread() is self._thread
 
     def _note(self, report: BatchReport) -> None:
         self._progress = [*self._progress, report][-100:]
@@ -159,6 +180,8 @@ class RunHandle:
                     pause = self._pauses.every_s - (time.monotonic() - began)
                 except Exception as error:
                     named = _named(error)
+                    if named.condition == CLOSED:
+                        return
                     pause_s = patience.wait_s(named)
                     if pause_s is None:
                         raise named from named.__cause__

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -13,6 +15,7 @@ from xscl.base.locks import RunLock
 from xscl.base.notebook import facts_html
 from xscl.base.settings import DEFAULT_SETTINGS, Settings
 from xscl.batches.memory.driver import Driver
+from xscl.batches.run_handle import CLOSED, RunHandle
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.kept_groups import KeptGroups
 from xscl.planning.planner import Planner
@@ -53,6 +56,13 @@ class OpenedHome:
         self._driver = Driver(settings)
         self._upkeep = Upkeep(home, self._planner)
         self._lock = threading.Lock()
+        """Held while batches run, and while the home is given back."""
+        self._runner: int | None = None
+        """Thread that runs batches."""
+        self._start_lock = threading.Lock()
+        self._handle: RunHandle | None = None
+        """Loop that was started last."""
+        self._is_given_back = False
         self._spark_lock = threading.Lock()
         self._run_lock = RunLock(home.root)
         self._is_tidy = False
@@ -66,10 +76,50 @@ class OpenedHome:
         self.close()
 
     def close(self) -> None:
-        """Give the catalogue back; the Spark session stays, because others may use it."""
-        self._is_closed = True
-        self._planner.close()
-        self._home.catalog.close()
+        """End the loop that was started, and batches of other threads behind the one that is running, and give the
+        catalogue back.
+
+        The Spark session stays, because others may use it.  A function that is called between batches may close the
+        home: it is given back once the call that runs batches ends.
+        """
+        with self._start_lock:
+            self._is_closed = True
+            handle = self._handle
+        if handle is not None:
+            handle.stop()
+        if self._runner != threading.get_ident():
+            with self._lock:
+                self._give_back()
+
+    def _give_back(self) -> None:
+        """Give back what the home holds, once; the caller has the lock."""
+        if not self._is_given_back:
+            self._is_given_back = True
+            self._planner.close()
+            self._home.catalog.close()
+
+    @contextmanager
+    def _running_batches(self) -> Iterator[Home]:
+        """Run batches by turns; a home that was closed meanwhile is given back at the end.
+
+        Raises:
+            EngineError: ``XSCL_ENGINE_CLOSED``.  ``XSCL_OWN_CALL``: this thread is running batches.
+        """
+        if self._runner == threading.get_ident():
+            raise EngineError(
+                "XSCL_OWN_CALL",
+                f"batches of {self._home.root} run in this thread, which calls this function between two of them",
+                hint="run others when the call has ended",
+            )
+        with self._lock:
+            self._refuse_closed()
+            self._runner = threading.get_ident()
+            try:
+                yield self._home
+            finally:
+                self._runner = None
+                if self._is_closed:
+                    self._give_back()
 
     def __repr__(self) -> str:
         return f"<xscl.Engine on {str(self._home.root)!r}{', closed' if self._is_closed else ''}>"
@@ -104,7 +154,7 @@ class OpenedHome:
     def _refuse_closed(self) -> None:
         if self._is_closed:
             raise EngineError(
-                "XSCL_ENGINE_CLOSED",
+                CLOSED,
                 f"the engine on {self._home.root} was closed",
                 hint="xscl.connect(home=…) opens the home again; use it within the with block",
             )

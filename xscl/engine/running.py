@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from xscl.base.durations import parse_pause
-from xscl.base.errors import EngineError
+from xscl.base.errors import CatalogError, EngineError
 from xscl.base.failpoints import step
 from xscl.base.progress import told
 from xscl.base.settings import DEFAULT_BATCH_DOCS
@@ -44,21 +44,28 @@ class Running(OpenedHome):
             stop: is asked before each batch; once it says so, none begins.
             then: is called with the report of each batch once that is committed.
 
+        Closing the engine in another thread ends this call behind the batch that is running.
+
         Raises:
             CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on this home.
-            EngineError: a batch failed; nothing of it is visible, and it runs again next time.
+            EngineError: a batch failed; nothing of it is visible, and it runs again next time.  ``XSCL_OWN_CALL``:
+                ``then`` calls this.
         """
         if batch_docs < 1:
             raise EngineError("XSCL_BAD_OPTION", f"a batch has at least one document, not {batch_docs}")
         reports, beats, last = [], True, None
+
+        def ends() -> bool:
+            return self._is_closed or stop()
+
         with (
-            self._lock,
+            self._running_batches() as home,
             self._run_lock.held(),
-            named_file_faults(self.home.root),
+            named_file_faults(home.root),
             self._upkeep.beside() as look_after,
         ):
             self._tidy_once()
-            while not stop() and (span := next_batch(self.home, self._planner, batch_docs, beats=beats)) is not None:
+            while not ends() and (span := next_batch(home, self._planner, batch_docs, beats=beats)) is not None:
                 last = span.taken_in if last is None else last
                 if span.first > last and not _follows(span, beats=beats):
                     break
@@ -67,14 +74,14 @@ class Running(OpenedHome):
                 step("run.ranged")
                 told("events", span.first - 1, span.taken_in)
                 look_after()
-                reports.append(process_batch(self.home, self._driver, lambda: self.spark, span))
+                reports.append(process_batch(home, self._driver, lambda: self.spark, span))
                 then(reports[-1])
         return reports
 
     def _tidy_once(self) -> None:
         if not self._is_tidy:
             step("run.begin")
-            tidy(self.home)
+            tidy(self._home)
             step("run.tidied")
             self._is_tidy = True
 
@@ -84,9 +91,9 @@ class Running(OpenedHome):
         Raises:
             CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on this home.
         """
-        with self._lock, self._run_lock.held(), named_file_faults(self.home.root):
+        with self._running_batches() as home, self._run_lock.held(), named_file_faults(home.root):
             self._tidy_once()
-            processed, last = self.home.catalog.ask(read_last_places)
+            processed, last = home.catalog.ask(read_last_places)
             plan = self._planner.plan(processed + 1, max(processed + 1, last))
             if plan is not None:
                 kernels_of(plan, self._driver.finder).automaton()
@@ -104,6 +111,8 @@ class Running(OpenedHome):
     ) -> RunHandle:
         """Process what comes in until stopped; a handle in the manner of pyspark's StreamingQuery.
 
+        An engine has one loop at a time.  Closing the engine ends it.
+
         Args:
             every: time between two looks, 1 ms at least.
             batch_docs: documents in a batch at most.
@@ -114,7 +123,7 @@ class Running(OpenedHome):
             apart_s: seconds between the beginnings of two batches at least; so under load a batch is worth its cost.
 
         Raises:
-            CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on this home.
+            CatalogError: ``XSCL_HOME_IN_USE``: another process runs batches on this home, or a loop of this engine.
             EngineError: ``XSCL_BAD_OPTION``: ``every`` is no duration, or too short.
         """
         self._refuse_closed()
@@ -129,7 +138,18 @@ class Running(OpenedHome):
                 # Registrations are planned for as they come, and not when the next event waits for it.
                 self.warm()
 
-        return RunHandle(Work(self.warm, run, then, failed, warns), Pauses(pause, apart_s), self._run_lock, name)
+        with self._start_lock:
+            self._refuse_closed()
+            before = self._handle
+            if before is not None and before.isActive and before.exception() is None:
+                raise CatalogError(
+                    "XSCL_HOME_IN_USE",
+                    f"the loop {before.name} of this engine runs batches on {self._home.root} already",
+                    hint="stop it first: its handle, which start() gave, has stop()",
+                )
+            work, pauses = Work(self.warm, run, then, failed, warns), Pauses(pause, apart_s)
+            self._handle = RunHandle(work, pauses, self._run_lock, name)
+            return self._handle
 
     def alone(self) -> AbstractContextManager[None]:
         """Keep others from running batches on this home, from entering the context until leaving it.

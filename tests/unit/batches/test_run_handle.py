@@ -137,3 +137,15 @@ def test_what_is_no_fault_ends_it_at_once(tmp_path: Path) -> None:
     wait_for(lambda: not handle.isActive)
     assert (told, handle.isWarm) == ([handle.exception()], False)
     assert isinstance(handle.exception(), KeyboardInterrupt)
+
+
+def test_a_loop_that_fails_while_its_status_is_read_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = RunHandle(Work(lambda: None, lambda stop, note: None), Pauses(60), RunLock(tmp_path), "mine")
+    handle.stop()
+
+    def ends_now(self: RunHandle) -> bool:
+        self._error = KeyError("c28")
+        return False
+
+    monkeypatch.setattr(RunHandle, "isActive", property(ends_now))
+    assert handle.status == {"message": "ended: 'c28'", "isActive": False}
