@@ -24,6 +24,7 @@ from xscl.base.number_order import each_once, order_by
 from xscl.base.values import COMPARISONS
 from xscl.templates.columns import Int32s, Int64s, gather, numbered, stacked, take
 from xscl.templates.joins.guarded import Sought
+from xscl.templates.joins.guarded_edges import GuardedEdges, guarded_edges
 from xscl.templates.joins.guarded_windows import GuardedWindows, guarded, guarded_windows
 from xscl.templates.joins.link_rows import LinkRows, add_link_rows, link_rows
 from xscl.templates.joins.matched_edges import Matched, MatchedEdges
@@ -54,8 +55,8 @@ _MOST_SOLUTIONS = 100_000
 """Solutions that are remembered; behind them all are forgotten."""
 _MANY_ADMITTED = 1 << 24
 """Pairs and guarded windows, each with the other, that are looked at together."""
-
-
+_MANY_EDGES = 8
+"""Matched edges of a pair from which on it is worth a look which of them queries may ask for."""
 _MEMO_NUMBERS = 10_000_000
 """Numbers remembered for all signatures: nodes of rows and matches, and windows; some 50 bytes each."""
 
@@ -73,6 +74,8 @@ class Resolver:
         self._size = 0
         """Numbers in the signatures."""
         self._structure = program.structure
+        self._guarded: tuple[int, GuardedEdges] | None = None
+        """Edges that guarded queries alone need, by the version of the program."""
 
     def resolve(
         self,
@@ -87,6 +90,8 @@ class Resolver:
 
         With ``plans`` only those instances and links are looked for.
         """
+        if self.program.guards and len(edges.edge) >= _MANY_EDGES * len(pairs.left):
+            pairs, starts, edges = self._asked(pairs, starts, edges, documents)
         if not len(pairs.left):
             return
         hashes = [mixed(edges, seed) for seed in self._seeds]
@@ -103,6 +108,19 @@ class Resolver:
             out,
             plans,
         )
+
+    def _asked(
+        self, pairs: MatchedPairs, starts: Int64s, edges: MatchedEdges, documents: Documents
+    ) -> tuple[MatchedPairs, Int64s, MatchedEdges]:
+        """Return pairs with the matched edges that some query may ask for; pairs without any are left out."""
+        if self._guarded is None or self._guarded[0] != self.program.version:
+            self._guarded = self.program.version, guarded_edges(self.program)
+        pair = np.repeat(np.arange(len(pairs.left)), np.diff(starts))
+        kept = self._guarded[1].asked(pairs, pair, edges.edge.astype(np.int64), documents)
+        if kept.all():
+            return pairs, starts, edges
+        left, counts = np.unique(pair[kept], return_counts=True)
+        return take(pairs, left), np.append(0, np.cumsum(counts)), take(edges, np.flatnonzero(kept))
 
     def resolve_single(
         self,

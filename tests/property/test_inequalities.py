@@ -14,11 +14,15 @@ from oracle.evaluate import Doc, answers
 from strategies import Dice
 
 import xscl.templates.joins.meet
+import xscl.templates.joins.resolve
 import xscl.templates.joins.verify
 from xscl.base.values import COMPARISONS
 from xscl.language.syntax.parser import parse_query
 from xscl.templates.joins.families import candidates, families_of
-from xscl.templates.plans import Edge, EdgeKey
+from xscl.templates.joins.matched_edges import Matched
+from xscl.templates.joins.resolve import Resolver
+from xscl.templates.joins.solve import Solution
+from xscl.templates.plans import Edge, EdgeKey, InstancePlan, LinkPlan
 from xscl.templates.results import ResultColumns
 
 OPERATORS = ("<", "<=", ">", ">=", "=", "!=")
@@ -32,12 +36,16 @@ def document(choose: Dice, number: int) -> Doc:
     """Return a document with a key or two, and mostly one value."""
     keys = "".join(f"<k>{choose.one('a', 'b')}</k>" for _ in range(choose.one(1, 1, 1, 2)))
     values = "".join(f"<v>{choose.one(*NUMBERS)}</v>" for _ in range(choose.one(1, 1, 1, 0, 2, 3)))
-    return Doc("S", f"e{number}", choose.count(0, 6) * 1_000_000, f"<r>{keys}{values}</r>")
+    facts = f"<c>{choose.one('a', 'b', 'c')}</c><n>{choose.one('1', '2', '3', 'x')}</n>"
+    return Doc("S", f"e{number}", choose.count(0, 6) * 1_000_000, f"<r>{facts}{keys}{values}</r>")
+
+
+GUARDS = ("[./c = 'a']", "[./c = 'b']", "[./c != 'c']", "[./n > 1]", "[./n < 3]", "[./n > 2 or ./c = 'a']", "[./n]")
 
 
 def queries(choose: Dice) -> list[str]:
     """Return queries most of which differ in a constant alone."""
-    joined = choose.chance(75)
+    joined, guarded = choose.chance(75), choose.chance(50)
     one, other = ("S/r[./k->k][./v->x]", "S/r[./k->l][./v->y]") if joined else ("S/r/v->x", "S/r/v->y")
     found = []
     for _ in range(choose.count(2, 9)):
@@ -48,7 +56,11 @@ def queries(choose: Dice) -> list[str]:
             add = "0"
         atom = f"x {op} {f} * y + {add}".replace("+ -", "- ")
         atoms = [*(["k = l"] if joined else []), atom, *([f"x >= {choose.one(*ADDENDS)}"] if choose.chance(10) else [])]
-        found.append(f"{one} JOIN {{{' AND '.join(atoms)}, 6 s}} {other}")
+        sides = [
+            side.replace("S/r", f"S/r{choose.one('', *GUARDS)}", 1) if guarded and choose.chance(90) else side
+            for side in (one, other)
+        ]
+        found.append(f"{sides[0]} JOIN {{{' AND '.join(atoms)}, 6 s}} {sides[1]}")
     third = "JOIN {y = z, 6 s} S/r/v->z"
     return [*found, f"{found[0]} {third}"] if choose.chance(30) else found
 
@@ -59,6 +71,7 @@ def test_the_engine_finds_what_the_oracle_does(tmp_path: Path, monkeypatch: pyte
         choose = Dice(seed)
         monkeypatch.setattr(xscl.templates.joins.verify, "_TOGETHER", choose.one(1, 7, 1 << 17))
         monkeypatch.setattr(xscl.templates.joins.meet, "LEAST_BOUNDED", choose.one(0, 0, 1 << 40))
+        monkeypatch.setattr(xscl.templates.joins.resolve, "_MANY_EDGES", choose.one(0, 2, 8))
         docs = [document(choose, number) for number in range(12)]
         program = {text: compiled(text) for text in dict.fromkeys(queries(choose))}
         limit = choose.one(0, 1 << 40)
@@ -72,6 +85,31 @@ def test_the_engine_finds_what_the_oracle_does(tmp_path: Path, monkeypatch: pyte
                 assert engine.answers(text) == expected, (text, seed, type(engine))
             matches += len(expected)
     assert matches > 100
+
+
+def test_a_pair_is_solved_for_those_queries_alone_whose_guards_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solved: list[str] = []
+    solution = Resolver._solution
+
+    def counted(self: Resolver, plan: InstancePlan | LinkPlan, matched: Matched) -> Solution:
+        solved.append(plan.name)
+        return solution(self, plan, matched)
+
+    monkeypatch.setattr(Resolver, "_solution", counted)
+    texts = [
+        f"S/r[./c = 'c{number % 20}'][./v->x] JOIN {{x >= 1.{number:02} * y, 6 s}} S/r[./c = 'c{number % 20}'][./v->y]"
+        for number in range(10, 90)
+    ]
+    engine = LocalEngine(tmp_path, {text: compiled(text) for text in texts}, 0)
+    docs = [Doc("S", f"e{n}", n, f"<r><c>c{n % 20}</c><v>{n + 1}</v></r>") for n in range(40)]
+    for part in (docs[:30], docs[30:]):
+        engine.run(part)
+    for text in texts:
+        assert engine.answers(text) == answers(parse_query(text), docs)
+    # Twenty pairs have one symbol on both sides, and the four factors of that symbol.
+    assert 0 < len(solved) <= 20 * 4
 
 
 def test_pairs_are_counted_whether_bounds_leave_them_out_or_not(
