@@ -30,7 +30,7 @@ def end_input(connection: Connection, now: int) -> None:
     """
     for name in read_channels(connection):
         if not is_made(name) and name not in HOME_CHANNELS and not is_fed(connection, name):
-            take_heartbeat(connection, name, LAST_TIME, now)
+            _put_heartbeat(connection, name, LAST_TIME, now)
 
 
 def take_heartbeat(connection: Connection, channel: str, time: int, now: int, *, strict: bool = False) -> int:
@@ -71,6 +71,10 @@ def take_heartbeat(connection: Connection, channel: str, time: int, now: int, *,
         if strict:
             raise no_channel(connection, channel, how_created(channel, strict=True))
         put_channel(connection, ChannelInfo.new(channel))
+    return _put_heartbeat(connection, channel, time, now)
+
+
+def _put_heartbeat(connection: Connection, channel: str, time: int, now: int) -> int:
     place, _ = take_places(connection, 1, now)
     add_heartbeat(connection, place, channel, time)
     note_heartbeat(connection, channel, time)

@@ -135,7 +135,8 @@ class ResultUpkeep:
         if empty:
             self._replace(empty, None)
             yield len(empty)
-        left = [folder for folder in folders if folder not in empty]
+        gone = {folder.path for folder in empty}
+        left = [folder for folder in folders if folder.path not in gone]
         for folder in left if kept else ():
             if self._lost_part(folder, kept) >= 0.5:
                 self._merge([folder], kept)

@@ -49,6 +49,7 @@ from xscl.registry.channels import set_channel
 from xscl.store.home import Home, init_home
 from xscl.upkeep.events import EventUpkeep
 from xscl.upkeep.health import examine_home
+from xscl.upkeep.results import ResultFolder, ResultUpkeep
 
 SECOND = 1_000_000
 PAIRS = "SELECT * FROM S//a->x FOLLOWED BY {x = y, 5 s} S//a->y"
@@ -573,3 +574,19 @@ def test_merged_results_leave_out_what_only_windows_were_over(engine: Engine) ->
     batches = [files for files in (engine.home.root / "results").iterdir() if "-" in files.name]
     merged = pa.concat_tables([ds.dataset(each).to_table(columns=["relation"]) for each in batches])
     assert merged.num_rows and sorted((each.query, each.id) for each in engine.matches()) == expected
+
+
+def test_a_look_at_results_compares_no_folder_with_another(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine.register("S//a", name="q")
+    for number in range(4):
+        run(engine, range(number, number + 1))
+    engine.drop("q")
+    run(engine, range(4, 5))
+    with engine.home.catalog.begin() as connection:
+        rows = {"first": 0, "last": 0, "result_path": "results/none", "batch": 900}
+        needed = {column.name: 0 for column in BATCHES.c if not column.nullable}
+        connection.execute(BATCHES.insert().values({**needed, **rows}))
+    compared: list[object] = []
+    monkeypatch.setattr(ResultFolder, "__eq__", lambda one, other: compared.append(other) or one is other)
+    assert list(ResultUpkeep(engine.home).work({}, 0))[0] == 1
+    assert not compared
