@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from xscl.base.docids import place_of
 from xscl.base.errors import CatalogError
@@ -15,7 +17,7 @@ from xscl.catalog.event_places import latest_events
 from xscl.catalog.id_ranges import rows_by_id
 from xscl.catalog.memberships import resolve_stream
 from xscl.catalog.records import ChannelInfo
-from xscl.catalog.retained_from import keep_times, sight_of
+from xscl.catalog.retained_from import Sight, keep_times, sight_of
 from xscl.catalog.tables import EVENT_IDS
 from xscl.ingest.rows import TEXT_TYPES
 from xscl.store.event_files import event_document, events_of
@@ -42,7 +44,8 @@ def latest_documents(home: Home, channel: str, limit: int) -> list[HeldDocument]
     with home.catalog.read() as connection:
         name = resolve_stream(read_streams(connection), channel)[0]
         docids = latest_events(connection, name, limit)
-    found = dict(_documents(home, docids))
+        told = _told(connection)
+    found = dict(_documents(home, docids, told))
     return [found[docid] for docid in docids if docid in found]
 
 
@@ -57,16 +60,29 @@ def held_document(home: Home, channel: str, id_: str) -> HeldDocument:
         docids = list(connection.scalars(named))
         if not docids:
             docids = [row.docid for _, row in rows_by_id(connection, home.root, {channel: [id_]})]
-    found = _documents(home, docids)
+        told = _told(connection)
+    found = _documents(home, docids, told)
     if not found:
         raise CatalogError("XSCL_ITEM_NOT_FOUND", f"channel {channel!r} holds no event {id_!r}")
     return found[0][1]
 
 
-def _documents(home: Home, docids: list[int]) -> list[tuple[int, HeldDocument]]:
-    with home.catalog.read() as connection:
-        channels = read_channels(connection)
-        sight = {name: sight_of(connection, name) for name in keep_times(connection)}
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Channels, and which of their events are in sight, as one transaction sees them."""
+
+    channels: Mapping[str, ChannelInfo]
+    sight: Mapping[str, Sight]
+
+
+def _told(connection: Connection) -> _Told:
+    sight = {name: sight_of(connection, name) for name in keep_times(connection)}
+    return _Told(read_channels(connection), sight)
+
+
+def _documents(home: Home, docids: list[int], told: _Told) -> list[tuple[int, HeldDocument]]:
+    """Return documents by their numbers; ``told`` is of the transaction that found these."""
+    channels, sight = told.channels, told.sight
     with named_file_faults(home.root):
         rows = events_of(home, docids, ["docid", "channel", "id", "ts", "content", "cells"]).to_pylist()
     found = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -24,6 +24,8 @@ __all__ = [
     "count_queries",
     "list_queries",
     "of_groups",
+    "query_count",
+    "query_page",
     "reads",
     "state_facts",
 ]
@@ -70,15 +72,19 @@ def list_queries(catalog: Catalog, wanted: QueryFilter = ALL_QUERIES) -> Iterato
     after, offset, left = wanted.after, wanted.offset, wanted.limit
     while left is None or left > 0:
         size = _PAGE if left is None else min(_PAGE, left)
-        with catalog.read() as connection:
-            conditions = _conditions(connection, wanted, after)
-            statement = sa.select(QUERIES).where(*conditions).order_by(QUERIES.c.qid).limit(size).offset(offset)
-            rows = connection.execute(statement).mappings().all()
-        yield from map(query_info, rows)
-        if len(rows) < size:
+        found = catalog.ask(query_page, replace(wanted, after=after, offset=offset, limit=size))
+        yield from found
+        if len(found) < size:
             return
-        after, offset = rows[-1]["qid"], 0
-        left = None if left is None else left - len(rows)
+        after, offset = found[-1].name, 0
+        left = None if left is None else left - len(found)
+
+
+def query_page(connection: Connection, wanted: QueryFilter) -> list[QueryInfo]:
+    """Return queries by name, as one transaction sees them; all at once, so ``limit`` says how many these may be."""
+    conditions = _conditions(connection, wanted)
+    statement = sa.select(QUERIES).where(*conditions).order_by(QUERIES.c.qid).limit(wanted.limit).offset(wanted.offset)
+    return [query_info(row) for row in connection.execute(statement).mappings()]
 
 
 def state_facts(info: QueryInfo) -> dict[str, object]:
@@ -91,9 +97,13 @@ def state_facts(info: QueryInfo) -> dict[str, object]:
 
 def count_queries(catalog: Catalog, wanted: QueryFilter = ALL_QUERIES) -> int:
     """Count queries; ``limit`` and ``offset`` do not matter."""
-    with catalog.read() as connection:
-        conditions = _conditions(connection, wanted, wanted.after)
-        return connection.scalar(sa.select(sa.func.count()).select_from(QUERIES).where(*conditions)) or 0
+    return catalog.ask(query_count, wanted)
+
+
+def query_count(connection: Connection, wanted: QueryFilter) -> int:
+    """Count queries, as one transaction sees them; ``limit`` and ``offset`` do not matter."""
+    conditions = _conditions(connection, wanted)
+    return connection.scalar(sa.select(sa.func.count()).select_from(QUERIES).where(*conditions)) or 0
 
 
 def of_groups(catalog: Catalog, groups: Collection[int]) -> Iterator[QueryInfo]:
@@ -107,15 +117,15 @@ def of_groups(catalog: Catalog, groups: Collection[int]) -> Iterator[QueryInfo]:
             yield from map(query_info, connection.execute(statement).mappings())
 
 
-def _conditions(connection: Connection, wanted: QueryFilter, after: str | None) -> list[sa.ColumnElement[bool]]:
+def _conditions(connection: Connection, wanted: QueryFilter) -> list[sa.ColumnElement[bool]]:
     states = {None: IS_LISTED, True: IS_SUSPENDED, False: QUERIES.c.docid_until == NEVER}
     found = [states[wanted.suspended]]
     if not (wanted.like or "").startswith(SUB_QUERIES):
         found.append(IS_WRITTEN)
     if wanted.owner is not None:
         found.append(QUERIES.c.owner == wanted.owner)
-    if after is not None:
-        found.append(QUERIES.c.qid > after)
+    if wanted.after is not None:
+        found.append(QUERIES.c.qid > wanted.after)
     if wanted.like is not None:
         found += _like(connection, wanted.like)
     if wanted.template is not None:

@@ -42,7 +42,7 @@ from xscl.language.syntax.format import format_negation, format_operator, format
 from xscl.language.syntax.parser import parse_level, parse_query
 from xscl.registry.canonical_text import canonical_text
 from xscl.registry.notes import settling_note
-from xscl.registry.query_list import QueryFilter, count_queries, list_queries, state_facts
+from xscl.registry.query_list import QueryFilter, query_count, query_page, state_facts
 from xscl.registry.recompile import compile_info
 from xscl.templates.statements.dialects import spark_text
 from xscl.templates.statements.sql import cq_statement
@@ -183,15 +183,20 @@ def explain(catalog: Catalog, name: str) -> Explanation:
     Raises:
         CatalogError: there is none of that name.
     """
-    info = catalog.ask(read_query, name)
-    compiled = compile_info(info, catalog.ask(read_facts))
+    # What a batch commits meanwhile is in all parts of the explanation, or in none.
+    return catalog.ask(_explanation, name)
+
+
+def _explanation(connection: Connection, name: str) -> Explanation:
+    info = read_query(connection, name)
+    compiled = compile_info(info, read_facts(connection))
     tree = parse_query(info.text)
-    parts = catalog.ask(_parts, info.gid, tree)
+    parts = _parts(connection, info.gid, tree)
     templates = [compiled.template]
     if parts:  # what joins all blocks only shows matches, and nothing asks it
-        templates = [catalog.ask(read_template, name) for name in dict.fromkeys(part.template for part in parts)]
-    queries, groups = template_sizes(catalog, compiled.template)
-    queries_of_skeleton, groups_of_skeleton = catalog.ask(_skeleton_sizes, info.gid)
+        templates = [read_template(connection, name) for name in dict.fromkeys(part.template for part in parts)]
+    queries, groups = template_sizes(connection, compiled.template)
+    queries_of_skeleton, groups_of_skeleton = _skeleton_sizes(connection, info.gid)
     sharing = QueryFilter(group=info.gid, suspended=False)
     return Explanation(
         query=info.name,
@@ -212,11 +217,11 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         links=() if parts else tuple(link_facts(compiled)),
         variables=tuple(variable_facts(compiled)),
         definitions=tuple(definition_facts(compiled)),
-        absent=tuple(_absent(catalog, compiled, parse_level(info.level or "STRONG"))),
-        ends=tuple(_ends(catalog, compiled, tree, parse_level(info.level or "STRONG"))),
+        absent=tuple(_absent(connection, compiled, parse_level(info.level or "STRONG"))),
+        ends=tuple(_ends(connection, compiled, tree, parse_level(info.level or "STRONG"))),
         steps=() if tree.steps is None else tuple(_all_steps(tree, tree.steps)),
         parts=parts,
-        shared=catalog.ask(shared_step, info.gid) if parts else None,
+        shared=shared_step(connection, info.gid) if parts else None,
         guards=tuple(guard_facts(compiled)),
         template=compiled.template.id,
         queries_in_template=queries,
@@ -224,19 +229,18 @@ def explain(catalog: Catalog, name: str) -> Explanation:
         queries_in_skeleton=queries_of_skeleton,
         groups_in_skeleton=groups_of_skeleton,
         group=info.gid,
-        queries_in_group=count_queries(catalog, sharing),
-        names_in_group=query_names(catalog, replace(sharing, limit=NAMED)),
+        queries_in_group=query_count(connection, sharing),
+        names_in_group=query_names(connection, replace(sharing, limit=NAMED)),
         sql=";\n".join(spark_text(cq_statement(template, rows=bool(compiled.group.rows))) for template in templates),
     )
 
 
-def template_sizes(catalog: Catalog, template: Template) -> tuple[int, int]:
+def template_sizes(connection: Connection, template: Template) -> tuple[int, int]:
     """Count the live queries and groups of a template."""
     counts = sa.select(sa.func.count(), sa.func.count(sa.distinct(QUERIES.c.gid))).where(
         QUERIES.c.template == template.id, QUERIES.c.docid_until == NEVER
     )
-    with catalog.read() as connection:
-        queries, groups = connection.execute(counts).one()
+    queries, groups = connection.execute(counts).one()
     return queries, groups
 
 
@@ -252,16 +256,16 @@ def _skeleton_sizes(connection: Connection, gid: int) -> tuple[int, int]:
     return queries, groups
 
 
-def query_names(catalog: Catalog, wanted: QueryFilter) -> tuple[str, ...]:
-    """List the names of queries."""
-    return tuple(info.name for info in list_queries(catalog, wanted))
+def query_names(connection: Connection, wanted: QueryFilter) -> tuple[str, ...]:
+    """Return the names of a few queries."""
+    return tuple(info.name for info in query_page(connection, wanted))
 
 
-def _absent(catalog: Catalog, compiled: CompiledQuery, level: ast.Level) -> Iterator[AwaitedFacts]:
+def _absent(connection: Connection, compiled: CompiledQuery, level: ast.Level) -> Iterator[AwaitedFacts]:
     """Yield what must not be there, and how certain that is."""
     if compiled.absence is None:
         return
-    settled = _settled_texts(catalog, level)
+    settled = _settled_texts(connection, level)
     for channel, ends in compiled.absence.ends:
         names = [("the latest member" if end.block == LATEST else compiled.block_names[end.block]) for end in ends]
         times = [
@@ -271,11 +275,11 @@ def _absent(catalog: Catalog, compiled: CompiledQuery, level: ast.Level) -> Iter
         yield AwaitedFacts(channel, " or ".join(times), settled(channel))
 
 
-def _ends(catalog: Catalog, compiled: CompiledQuery, tree: ast.Query, level: ast.Level) -> Iterator[AwaitedFacts]:
+def _ends(connection: Connection, compiled: CompiledQuery, tree: ast.Query, level: ast.Level) -> Iterator[AwaitedFacts]:
     """Yield the channels whose times end the windows of a query, or decide its steps."""
     if tree.aggregate is None and tree.steps is None:
         return
-    settled = _settled_texts(catalog, level)
+    settled = _settled_texts(connection, level)
     end = "the last member of a match"
     if tree.aggregate is not None:
         end = "the last match of a window" if tree.aggregate.every is None else "the end of a window"
@@ -329,12 +333,11 @@ def _range(first: int, count: int) -> str:
     return f"block {first}" if count == 1 else f"blocks {first} to {first + count - 1}"
 
 
-def _settled_texts(catalog: Catalog, level: ast.Level) -> Callable[[str], str]:
+def _settled_texts(connection: Connection, level: ast.Level) -> Callable[[str], str]:
     """Return a function that tells how far the times of a channel are settled, for queries of a level."""
-    with catalog.read() as connection:
-        rows = connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.watermark)).all()
-        feeders = read_feeders(connection)
-        channels = read_channels(connection)
+    rows = connection.execute(sa.select(CHANNELS.c.name, CHANNELS.c.watermark)).all()
+    feeders = read_feeders(connection)
+    channels = read_channels(connection)
     known = {row.name: row for row in rows}
 
     def settled(channel: str) -> str:

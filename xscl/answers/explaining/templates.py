@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sqlalchemy.engine import Connection
+
 from xscl.answers.explaining.explain import NAMED, query_names, template_sizes
 from xscl.answers.explaining.step_templates import is_step, step_facts, step_sql_text, step_text
 from xscl.answers.explaining.text import columns, count
@@ -15,6 +17,7 @@ from xscl.templates.statements.dialect import Dialect
 from xscl.templates.statements.dialects import statement_text
 from xscl.templates.statements.picture import GraphFormat, join_graph
 from xscl.templates.statements.sql import cq_statement, query_statement
+from xscl.templates.template import Template
 
 __all__ = ["template_facts", "template_sql_text", "template_text"]
 
@@ -27,8 +30,7 @@ def template_facts(catalog: Catalog, name: str) -> dict[str, object]:
     """
     if is_step(name):
         return step_facts(catalog, name)
-    template = catalog.ask(read_template, name)
-    queries, groups = template_sizes(catalog, template)
+    template, queries, groups, names = catalog.ask(_use, name)
     return {
         "template": template.id,
         "shape": template.certificate,
@@ -43,8 +45,15 @@ def template_facts(catalog: Catalog, name: str) -> dict[str, object]:
         ],
         "queries": queries,
         "groups": groups,
-        "examples": list(query_names(catalog, QueryFilter(template=template.id, limit=NAMED))),
+        "examples": list(names),
     }
+
+
+def _use(connection: Connection, name: str) -> tuple[Template, int, int, tuple[str, ...]]:
+    """Return a template, how many live queries and groups have it, and the names of the first queries."""
+    template = read_template(connection, name)
+    names = query_names(connection, QueryFilter(template=template.id, suspended=False, limit=NAMED))
+    return (template, *template_sizes(connection, template), names)
 
 
 def template_text(catalog: Catalog, name: str) -> str:
@@ -55,9 +64,7 @@ def template_text(catalog: Catalog, name: str) -> str:
     """
     if is_step(name):
         return step_text(catalog, name)
-    template = catalog.ask(read_template, name)
-    queries, groups = template_sizes(catalog, template)
-    names = query_names(catalog, QueryFilter(template=template.id, limit=NAMED))
+    template, queries, groups, names = catalog.ask(_use, name)
     more = queries - len(names)
     examples = ", ".join(names) + (f" and {more:,} more" if more else "")
     rows = [
