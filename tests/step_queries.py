@@ -11,6 +11,7 @@ from step_answers import doc
 
 CHANNELS = ("A", "A", "A", "A", "B")
 _NUMBERS = re.compile(r"(v\d* (?:[<>]=?|!?=) |\) (?:[<>]=?) )(-?\d+(?:\.\d+)?)(?! (?:ms|s|\.))")
+_LENGTHS = re.compile(r"(DUR >=? )(\d+)")
 _WINDOWS = re.compile(r"(?<=[{ ])\d+(?=[,}])(?<!MOST \d)(?<!WINDOW \d)(?<![<>=] \d)")
 """Numbers on the right of conditions on values, or the factors there."""
 OPS = ("<", "<", ">", ">", "<=", ">=", "=", "!=")
@@ -186,7 +187,7 @@ def step_query(choose: Random, *, steps: int = 2, with_values: bool = True, with
 
 
 def other_numbers(choose: Random, text: str) -> str:
-    """The same query with other numbers in some of its conditions and windows."""
+    """The same query with other numbers in some of its conditions, windows and lengths."""
 
     def other(found: re.Match[str]) -> str:
         number = choose.choice(["0.5", "1", "2", "3", "4", "-1"]) if choose.random() < 0.5 else found[2]
@@ -195,7 +196,11 @@ def other_numbers(choose: Random, text: str) -> str:
     def window(found: re.Match[str]) -> str:
         return choose.choice(["1", "2", "3", "5"]) if choose.random() < 0.5 else found[0]
 
-    return _WINDOWS.sub(window, _NUMBERS.sub(other, text)).replace("'a'", choose.choice(["'a'", "'b'"]))
+    def length(found: re.Match[str]) -> str:
+        return found[1] + (choose.choice("01234") if choose.random() < 0.5 else found[2])
+
+    found = _LENGTHS.sub(length, _WINDOWS.sub(window, _NUMBERS.sub(other, text)))
+    return found.replace("'a'", choose.choice(["'a'", "'b'"]))
 
 
 def step_stream(choose: Random, count: int, *, intervals: bool = True, disorder: int = 3) -> list[Doc]:

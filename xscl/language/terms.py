@@ -11,15 +11,15 @@ from xscl.language.syntax import ast
 
 __all__ = ["Comparison", "Term", "TermKind", "bound", "item_name", "path_of"]
 
-TermKind = Literal["variable", "group", "aggregate", "text", "number", "last", "accumulator"]
+TermKind = Literal["variable", "group", "aggregate", "text", "number", "last", "accumulator", "duration"]
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
     """A value: that of a variable, of a group or of an aggregate, with functions over it, or a constant.
 
-    Steps have two more: the value of a variable at the iteration before (``last``), and what a FOLD keeps
-    (``accumulator``).
+    Steps have three more: the value of a variable at the iteration before (``last``), what a FOLD keeps
+    (``accumulator``), and the microseconds from the start of a match to its end (``duration``).
     """
 
     kind: TermKind

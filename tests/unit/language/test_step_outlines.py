@@ -11,6 +11,9 @@ from xscl.language.outlines import texts as text_outlines
 from xscl.language.outlines.outlines import Outline, Outlines
 from xscl.language.outlines.steps import Shaped, step_outlines
 from xscl.language.outlines.texts import TextOutlines
+from xscl.language.steps.shapes import shape_of
+from xscl.language.steps.steps import steps_of
+from xscl.language.syntax.parser import parse_query
 from xscl.language.syntax.tokens import tokenize
 
 TEXT = "S[./a = {}][./v->x] NEXT {{y > {} * x, {} min}} T[./v->y] FILTER {{DUR <= {} s}}"
@@ -41,6 +44,27 @@ def test_what_belongs_to_an_outline_of_shapes(other: tuple[str, str, str, str], 
     if found is not None:
         assert 3 in found[1] and 2 not in found[1]
         assert Fraction(60_000_000 * int(other[2])) in found[1]
+
+
+@pytest.mark.parametrize(("op", "is_found"), [(">", True), (">=", True), ("=", False), ("<", False)])
+def test_lengths_that_matches_reach_are_numbers_of_shapes(op: str, is_found: bool) -> None:
+    outlines = step_outlines({})
+    text = f"S[./v->x] NEXT {{y > 2 * x}} T[./v->y] FILTER {{DUR {op} %s min}}"
+    add(outlines, text % 2)
+    found = outlines.find(text % 3)
+    assert (found is not None) is is_found
+    assert found is None or Fraction(180_000_000) in found[1]
+
+
+def test_numbers_outside_longest_are_taken_out_of_shapes() -> None:
+    text = "S[./v->x] FOLD {{y = z, {} s WHILE y > {} * x, LONGEST}} T[./v->y][./k->z] FILTER {{count() > {}}} "
+    text += "NEXT {{w > {} * y, {} s}} U[./v->w]"
+    shapes = {}
+    for given in ("23456", "23756", "23476", "23457", "73456", "27456"):
+        said = text.format(*given)
+        shapes[given] = shape_of(steps_of(parse_query(said), said))[0]
+    assert shapes["23456"] == shapes["23756"] == shapes["23476"] == shapes["23457"]
+    assert shapes["73456"] != shapes["23456"] != shapes["27456"]
 
 
 @pytest.mark.parametrize(

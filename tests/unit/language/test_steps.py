@@ -11,7 +11,7 @@ from xscl.language.compile import compile_query
 from xscl.language.shown import shown
 from xscl.language.steps.parts import parts_of
 from xscl.language.steps.steps import steps_of
-from xscl.language.steps.terms import Between, Computed, DurationIs, Filter, Fold, Key, Next, Part, Taken
+from xscl.language.steps.terms import Between, Computed, Filter, Fold, Key, Next, Part, Taken
 from xscl.language.syntax import ast
 from xscl.language.syntax.format import format_query
 from xscl.language.syntax.parser import parse_query
@@ -70,8 +70,10 @@ def test_a_price_that_falls_and_rebounds() -> None:
     assert isinstance(found.root, Filter) and found.root.comparisons == (rebound,)
     then = found.root.of
     assert isinstance(then, Next) and then.skip.keys == (Key(s, u),) and then.right == Part(2)
+    length = Term("number", constant=Fraction(600_000_000), is_number=True)
+    ten_minutes = Comparison(Term("duration", is_number=True), ">=", length)
     falls = then.left
-    assert isinstance(falls, Filter) and falls.durations == (DurationIs(">=", 600_000_000),)
+    assert isinstance(falls, Filter) and falls.comparisons == (ten_minutes,)
     fold = falls.of
     assert isinstance(fold, Fold) and fold.skip.keys == (Key(s, t),) and (fold.left, fold.right) == (Part(0), Part(1))
     assert fold.conditions == (Comparison(q, "<", Term("last", 0, part=1, first=p)),)

@@ -95,6 +95,8 @@ def _way(sharing: Sharing, node: Node, each: Comparison) -> str:
 
 
 def _condition(definition: StepsDefinition, each: Comparison) -> str:
+    if each.left.kind == "duration":
+        return f"DUR {each.op} {format_duration(int(each.right.constant))}"
     return f"{_term(definition, each.left)} {each.op} {_term(definition, each.right)}"
 
 

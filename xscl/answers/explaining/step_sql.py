@@ -166,7 +166,6 @@ class _Writer:
         of = self._node(node.of)
         scope = _Scope("l")
         conditions = [self._compared(each, scope) for each in node.comparisons]
-        conditions += [f"l.ts - l.start {each.op} {each.time}" for each in node.durations]
         conditions += [text for each in node.between for text in self._between(each, scope)]
         return self._write("kept", f"SELECT l.*\nFROM {of} AS l{self._of_queries('l')}\n{_where(conditions)}")
 
@@ -337,6 +336,8 @@ class _Writer:
                 return _Pair("'" + term.text.replace("'", "''") + "'", "null")
             case "number":
                 return _Pair("null", self._number(term, True))
+            case "duration":
+                return _Pair("null", f"({scope.left}.ts - {scope.left}.start)")
             case "variable" | "last":
                 is_right = term.kind == "variable" and term.part in scope.parts
                 alias = scope.right if is_right else scope.left

@@ -18,7 +18,7 @@ from xscl.batches.steps.meeting import Meeting, TooMany, walked
 from xscl.batches.steps.members import Versions, documents_of, with_events
 from xscl.batches.steps.rows import Layout, Rows, State, joined_rows, numbered_nodes, parts_in
 from xscl.batches.steps.sharing import Narrowed, Sharing, narrowed
-from xscl.batches.steps.values import Pairs, begun, kept_behind, long_enough
+from xscl.batches.steps.values import Pairs, begun, kept_behind
 from xscl.batches.windows.answers import Frontier
 from xscl.language.steps.terms import Filter, Fold, Next, Node, Part, Without
 from xscl.store.results import NO_DOC
@@ -63,9 +63,7 @@ class Tree:
                 return new[number]
             case Filter():
                 rows = self._move(node.of, new, before)
-                good = long_enough(rows, node.durations)
-                good &= Pairs(self.layout, rows, np.arange(len(rows))).satisfy((), node.between)
-                rows = rows.take(good)
+                rows = rows.take(Pairs(self.layout, rows, np.arange(len(rows))).satisfy((), node.between))
                 pairs = Pairs(self.layout, rows, np.arange(len(rows)))
                 found = narrowed(self.sharing, pairs, node.comparisons, rows)
                 return found.put(rows.take(found.pair))

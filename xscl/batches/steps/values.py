@@ -17,12 +17,12 @@ from xscl.base.values import COMPARISONS
 from xscl.batches.function_failures import apply_to_match
 from xscl.batches.steps.rows import Layout, Objects, Rows, Taking, double_of, objects
 from xscl.batches.windows.values import Value, holds, number_of
-from xscl.language.steps.terms import Between, Computed, DurationIs, Fold
+from xscl.language.steps.terms import Between, Computed, Fold
 from xscl.language.steps.terms import Value as Asked
 from xscl.language.terms import Comparison, Term
 from xscl.templates.columns import Bools, Int64s
 
-__all__ = ["Given", "Pairs", "begun", "kept_behind", "long_enough"]
+__all__ = ["Given", "Pairs", "begun", "kept_behind"]
 
 _Floats = npt.NDArray[np.float64]
 _CLOSE = 1e-13
@@ -151,6 +151,9 @@ class Pairs:
                 return _Doubles.of(np.broadcast_to(value, count), np.broadcast_to(exact, count))
             case "variable":
                 found = self._variable_doubles(term)
+            case "duration":
+                times = self._durations().astype(np.float64)
+                found = _Doubles.of(times, times < 1 << 50)
             case "last" if term.first is not None:
                 first = self._doubles(term.first)
                 if first is None:
@@ -173,6 +176,10 @@ class Pairs:
         if given is None:
             return objects([term.constant if behind else term.factor] * len(self.at))
         found: Objects = given.numbers[given.which]
+        return found
+
+    def _durations(self) -> Int64s:
+        found: Int64s = (self.left.ts - self.left.start)[self.at]
         return found
 
     def _variable_doubles(self, term: Term, *, last: bool = False) -> _Doubles:
@@ -206,6 +213,8 @@ class Pairs:
                 rows, at = self._side(term.part in self.parts)
                 found: Objects = rows.texts[at, self.layout.variable(term.part, term.place)]
                 return found
+            case "duration":
+                return objects(self._durations().tolist())
             case "last":
                 return self._first_or(term, self.left.texts[self.at, self.layout.variable(term.part, term.place)])
             case "accumulator":
@@ -295,11 +304,3 @@ def kept_behind(pairs: Pairs) -> Objects:
         added = [taken.add(value, itself=itself) for taken, value in zip(before, values, strict=True)]
         kept[:, column] = objects(added)
     return kept
-
-
-def long_enough(rows: Rows, durations: Sequence[DurationIs]) -> Bools:
-    """Tell which rows last as long as conditions say."""
-    good = np.ones(len(rows), dtype=np.bool_)
-    for each in durations:
-        good &= np.asarray(COMPARISONS[each.op](rows.ts - rows.start, each.time), dtype=np.bool_)
-    return good

@@ -38,8 +38,10 @@ class Varying:
 
     unit: str | None = None
     """Unit of a duration."""
-    is_window: bool = False
-    """Whether it is the greatest time of a step, on whose right side is no other step."""
+    is_taken: bool = False
+    """Whether it is a time that shapes of steps have among their numbers.
+
+    They have the greatest time of a step on whose right side is no other step, and lengths that matches reach."""
     is_whole: bool = False
     """Whether it is a number of things."""
     is_text: bool = False

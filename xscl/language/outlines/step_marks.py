@@ -38,7 +38,8 @@ def _varying(tokens: Sequence[Token], at: int, *, is_last: bool) -> Varying | No
     if after.kind == "name" and after.value.lower() in UNITS:
         ends = tokens[at + 2].kind in (",", "}") or tokens[at + 2].is_word("and")
         is_window = before in (",", "{")
-        return Varying(after.value.lower(), is_window and is_last) if ends and (is_window or is_length) else None
+        is_taken = is_last if is_window else before in (">", ">=")
+        return Varying(after.value.lower(), is_taken) if ends and (is_window or is_length) else None
     beside = before in _BESIDE or after.kind in _BESIDE
     return Varying() if beside and not is_length else None
 

@@ -46,8 +46,8 @@ def step_outlines(namespaces: Mapping[str, str]) -> TextOutlines[Shaped]:
 
 
 def _varying(tokens: Sequence[Token]) -> dict[tuple[int, int], Varying]:
-    """Return the numbers of conditions and the windows that shapes have as numbers."""
-    return {at: each for at, each in varying_in_steps(tokens).items() if each.unit is None or each.is_window}
+    """Return the numbers of conditions, and the windows and lengths, that shapes have as numbers."""
+    return {at: each for at, each in varying_in_steps(tokens).items() if each.unit is None or each.is_taken}
 
 
 def _fill(first: Shaped, marked: Shaped, marks: Sequence[Value]) -> Fill[Shaped] | None:

@@ -22,7 +22,7 @@ _Change = Callable[[Comparison], Comparison]
 def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Fraction, ...]]:
     """Return steps without the numbers of their conditions, windows, and names of variables; and the numbers.
 
-    Nothing is taken out of steps with LONGEST, for whose matches others decide.
+    Nothing is taken out of a FOLD with LONGEST, and of the steps below it, for whose matches others decide.
     """
     numbers: list[Fraction] = []
 
@@ -37,9 +37,7 @@ def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Fracti
         return Comparison(taken(one.left, one.op), one.op, taken(one.right, one.op))
 
     parts = tuple(replace(part, names=("",) * len(part.names)) for part in definition.parts)
-    root = definition.root
-    if not _has_longest(root):
-        root = _without_windows(_changed(root, change), numbers)
+    root = _without_windows(_changed(definition.root, change), numbers)
     return replace(definition, parts=parts, root=root), tuple(numbers)
 
 
@@ -54,6 +52,8 @@ def _without_windows(node: Node, numbers: list[Fraction]) -> Node:
             return replace(node, of=_without_windows(node.of, numbers))
         case Without():
             return replace(node, left=_without_windows(node.left, numbers))
+        case Fold(longest=True):
+            return node
         case Next() | Fold():
             left, skip = _without_windows(node.left, numbers), node.skip
             if skip.most is not None:
@@ -148,9 +148,9 @@ def comparisons_of(node: Node) -> Iterator[Comparison]:
 
 
 def _changed(node: Node, change: _Change) -> Node:
-    """Return steps with other conditions."""
+    """Return steps with other conditions; nothing changes in a FOLD with LONGEST and below it."""
     match node:
-        case Part():
+        case Part() | Fold(longest=True):
             return node
         case Filter():
             return replace(node, of=_changed(node.of, change), comparisons=tuple(map(change, node.comparisons)))
@@ -167,15 +167,3 @@ def _changed(node: Node, change: _Change) -> Node:
 
 def _skip(skip: Skip, change: _Change) -> Skip:
     return replace(skip, comparisons=tuple(map(change, skip.comparisons)))
-
-
-def _has_longest(node: Node) -> bool:
-    match node:
-        case Part():
-            return False
-        case Filter():
-            return _has_longest(node.of)
-        case Next() | Without():
-            return _has_longest(node.left) or _has_longest(node.right)
-        case Fold():
-            return node.longest or _has_longest(node.left) or _has_longest(node.right)

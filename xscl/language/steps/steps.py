@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import NoReturn
 
 from xscl.base.errors import QueryError, Span, UnsatisfiableWindowError, UnsupportedFeatureError
@@ -15,7 +16,6 @@ from xscl.language.steps.parts import parts_of, selects_values
 from xscl.language.steps.refusals import refuse_negated, refuse_window
 from xscl.language.steps.terms import (
     Between,
-    DurationIs,
     Filter,
     Fold,
     Key,
@@ -190,10 +190,11 @@ class _Definer:
         of = self._tree(step.of, start)
         scope = Scope(of.blocks)
         comparisons = [self._comparison(each, scope) for each in step.conditions if isinstance(each, ast.Atom)]
-        durations = [DurationIs(each.op, each.time) for each in step.conditions if isinstance(each, ast.Duration)]
+        durations = [each for each in step.conditions if isinstance(each, ast.Duration)]
         most = min((each.time - (each.op == "<") for each in durations if each.op in ("<", "<=")), default=None)
         node = of.node if most is None else _limited(of.node, most)
-        node = Filter(node, tuple(comparisons), tuple(durations), self._between(step.windows, scope))
+        comparisons += map(_long, durations)
+        node = Filter(node, tuple(comparisons), self._between(step.windows, scope))
         return _Built(node, of.blocks)
 
     def _fold(self, step: ast.Fold, start: int) -> _Built:
@@ -372,6 +373,11 @@ def _limited(node: Node, most: int) -> Node:
             skip = replace(node.skip, duration=_least(node.skip.duration, most))
             return replace(node, left=_limited(node.left, most), skip=skip)
     return node
+
+
+def _long(condition: ast.Duration) -> Comparison:
+    time = Term("number", constant=Fraction(condition.time), is_number=True)
+    return Comparison(Term("duration", is_number=True), condition.op, time)
 
 
 def _cut(offset: int | None) -> int | None:

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xscl.language.selection import Element
-from xscl.language.syntax import ast
 from xscl.language.terms import Comparison, Term
 
 __all__ = [
     "Accumulator",
     "Between",
     "Computed",
-    "DurationIs",
     "Filter",
     "Fold",
     "Key",
@@ -136,20 +134,11 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
-class DurationIs:
-    """A condition on the time from the start of a match to its end, in microseconds."""
-
-    op: ast.Op
-    time: int
-
-
-@dataclass(frozen=True, slots=True)
 class Filter:
     """Matches that satisfy all conditions."""
 
     of: Node
     comparisons: tuple[Comparison, ...]
-    durations: tuple[DurationIs, ...]
     between: tuple[Between, ...]
 
 
