@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import sqlalchemy as sa
 from py4j.protocol import Py4JError
 
 from xscl.base.errors import EngineError, XsclError
@@ -26,11 +27,12 @@ from xscl.batches.publishing.publisher import Publisher
 from xscl.batches.quotas import BindingCount
 from xscl.batches.ranges import BatchRange
 from xscl.batches.walking import Level
-from xscl.catalog.tables import BATCHES
+from xscl.catalog.batches import newest_batch
+from xscl.catalog.intake_order import read_processed
 from xscl.spark.job_counter import Jobs
 from xscl.spark.session import spark_has_gone
 from xscl.store.home import Home
-from xscl.store.inventory import may_be_named, remove
+from xscl.store.inventory import remove
 from xscl.store.join_state import HeldState, Merged, StateChange, discard_change, next_state
 from xscl.store.parquet import data_files
 from xscl.store.results import Results, stored_matches
@@ -158,7 +160,7 @@ class Attempt:
         self.driver.forget()
         if self.merges is not None:
             self.merges.wait()
-        if may_be_named(self.home, BATCHES.c.result_path, self.results):
+        if self._may_be_committed():
             return
         remove(self.home.root / self.results)
         for path in self.home.folder("witness").glob(f"{self.tag}-*"):
@@ -171,6 +173,15 @@ class Attempt:
             self.merges.discard()
         if self.publisher is not None:
             self.publisher.discard()
+
+    def _may_be_committed(self) -> bool:
+        """Tell whether the home may have this batch, or another process's: whoever tidies removes what no row names."""
+        try:
+            with self.home.catalog.read() as connection:
+                processed, newest = read_processed(connection), newest_batch(connection)
+        except (sa.exc.SQLAlchemyError, XsclError):
+            return True
+        return newest >= self.span.batch or processed >= max(self.span.first, self.span.last)
 
     @property
     def results(self) -> str:

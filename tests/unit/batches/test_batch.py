@@ -11,13 +11,16 @@ import pytest
 from sqlalchemy.engine import Connection
 
 import xscl
+from xscl.base.failpoints import hooked
 from xscl.base.types import Event
 from xscl.batches.report import BatchReport
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import read_channels
 from xscl.engine import Engine
+from xscl.ingest.records import Heartbeat
 from xscl.store import watermarks
 from xscl.store.late_events import LateChoice, take_again
+from xscl.upkeep.health import examine_home
 
 QUERY = "S/a/k->x JOIN {x = y, 1 h} T/b/k->y"
 
@@ -112,3 +115,49 @@ def test_channels_that_come_meanwhile_fail_no_batch(engine: Engine, monkeypatch:
 
     monkeypatch.setattr(watermarks, "read_channels", after_another)
     assert sum(report.matches for report in engine.run_once(stop=lambda: next(names) > 20)) == 1
+
+
+_UNMATCHED = {
+    "a join": (QUERY,),
+    "history": (f"{QUERY} STARTING ALL",),
+    "absence": ("S/a/k->x NOT FOLLOWED BY {x = y, 5 s} T/b/k->y CONSISTENCY STRONG",),
+    "steps": ("S/a/k->x NEXT {x = y} T/b/k->y",),
+    "a window": ("SELECT x, count() AS n FROM S/a/k->x WINDOW 1 h EVERY 1 h GROUP BY x",),
+    "documents": ("SELECT <b>{x}</b> FROM S/a/k->x PUBLISH P", "P/b/k->x JOIN {x = y, 1 h} T/b/k->y"),
+}
+
+
+@pytest.mark.parametrize("where", ["batch.commit", "batch.committed", "batch.done"])
+@pytest.mark.parametrize("texts", _UNMATCHED.values(), ids=_UNMATCHED)
+def test_a_batch_without_matches_is_whole_wherever_it_is_interrupted(
+    tmp_path: Path, texts: tuple[str, ...], where: str
+) -> None:
+    """What the last batch has written stays if it is committed, although the process learns of it too late."""
+
+    def interrupt(step: str) -> None:
+        if step == where:
+            raise KeyboardInterrupt
+
+    found, left = [], []
+    for root in (tmp_path / "left alone", tmp_path / "interrupted"):
+        with xscl.connect(home=root) as engine:
+            for channel in "ST":
+                engine.add_channel(channel, lateness="1 minute", clock="c")
+            if "ALL" not in texts[0]:
+                engine.register_many((f"q{number}", text) for number, text in enumerate(texts))
+            engine.ingest([s("s", 10), Heartbeat("S", 0, "here")])
+            if "ALL" in texts[0]:
+                engine.run_once()
+                engine.register(*texts, name="q0")
+            if root.name == "interrupted":
+                with hooked(interrupt), pytest.raises(KeyboardInterrupt):
+                    engine.run_once()
+        with xscl.connect(home=root) as engine:
+            engine.run_once()
+            for event in (t("t", 20), s("far", 9_000)):
+                engine.ingest([event, Heartbeat("S", 0, "here")])
+                engine.run_once()
+            found.append([match.id for match in engine.matches()])
+            left.append(list(examine_home(engine.home, deep=True).problems))
+    assert found[0] == found[1] != []
+    assert left == [[], []]
