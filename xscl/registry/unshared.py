@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import product
 
 from xscl.base.values import digest_text
 from xscl.language.compiled import CompiledPart, CompiledQuery
 
-__all__ = ["is_apart", "set_apart"]
+__all__ = ["is_apart", "rules_of_key", "set_apart"]
 
 
 def set_apart(compiled: CompiledQuery, name: str, rules: Collection[str]) -> CompiledQuery:
@@ -20,6 +21,31 @@ def set_apart(compiled: CompiledQuery, name: str, rules: Collection[str]) -> Com
         rules: names of the rules that hold (``templates.rules``).
     """
     return _apart(compiled, digest_text("alone", name, size=8), frozenset(rules), by_itself=False)
+
+
+def rules_of_key(compiled: CompiledQuery, name: str, key: str) -> frozenset[str] | None:
+    """Return the rules that give the group of a query a key; None: no rules do.
+
+    A home does not keep the rules that its queries were registered with.
+    """
+    units = sorted(_units(compiled))
+    for held in product((True, False), repeat=len(units)):
+        rules = frozenset(name for unit, holds in zip(units, held, strict=True) if holds for name in unit)
+        if set_apart(compiled, name, rules).group.key == key:
+            return rules
+    return None
+
+
+def _units(compiled: CompiledQuery) -> set[tuple[str, ...]]:
+    """Return the rules that matter to a query; rules that matter only together stand together."""
+    if not compiled.parts:
+        return {("s_⋈",), ("c_⋈",)} if len(compiled.normal.blocks) > 1 else {("s_σ",)}
+    found = {unit for part in compiled.parts for unit in _units(part.compiled)}
+    if compiled.windowed is not None:
+        found.add(("s_α",))
+    if compiled.absence is not None:
+        found.add(("s_∖",))
+    return found | {("s_;", "s_μ"), ("c_;", "c_μ")} if compiled.stepped else found
 
 
 def is_apart(compiled: CompiledQuery, rules: Collection[str]) -> bool:

@@ -26,6 +26,7 @@ from xscl.language.forms import Preparer
 from xscl.language.query_rows import guards_of, variables_of
 from xscl.registry.levels import level_of, levelled
 from xscl.registry.loading import query_digest
+from xscl.registry.unshared import rules_of_key, set_apart
 from xscl.templates.statements.relations import rt_rows
 
 __all__ = ["Difference", "derived_differences"]
@@ -80,6 +81,8 @@ class _Walk:
         """Rows of ``rt_`` tables by template and group."""
         self._compared: set[int] = set()
         """Numbers of groups."""
+        self._rules: set[frozenset[str]] = set()
+        """Rules that queries were registered with, where these were not all."""
 
     def query(self, row: sa.Row[Any], live: bool) -> Iterator[Difference]:
         """Iterate over the differences of a query, and of its group if no query before it had the same."""
@@ -95,9 +98,9 @@ class _Walk:
             if live:
                 yield Difference(f"queries do not compile ({row.qid}: {str(error).partition(chr(10))[0][:120]})")
             return
-        compiled = levelled(prepared, row.level).compiled
-        key = compiled.group.key
         group = self._rows["groups"].get(row.gid)
+        compiled = self._as_shared(levelled(prepared, row.level).compiled, row.qid, group)
+        key = compiled.group.key
         if not live and group is not None and group["key"] != key:
             return  # columns of its channels have become known since it was dropped
         gid = self._gids.get(key, row.gid) if live else row.gid
@@ -115,6 +118,16 @@ class _Walk:
             elif of not in self._compared:
                 self._compared.add(of)
                 yield from self._group(of, SimpleNamespace(text=part.text, namespaces=row.namespaces), part.compiled)
+
+    def _as_shared(self, compiled: CompiledQuery, name: str, group: Values | None) -> CompiledQuery:
+        """Return a query with the keys that it was registered with, which rules of sharing may have set apart."""
+        if group is None or group["key"] == compiled.group.key:
+            return compiled
+        rules = rules_of_key(compiled, name, group["key"])
+        if rules is None:
+            return compiled
+        self._rules.add(rules)
+        return set_apart(compiled, name, rules)
 
     def _group(self, gid: int, query: Any, compiled: CompiledQuery) -> Iterator[Difference]:
         group, instance, template = compiled.group, compiled.group.instance, compiled.template
@@ -147,7 +160,10 @@ class _Walk:
             preparer = self._preparers.setdefault(
                 group["namespaces"], Preparer(read_stored(GROUPS.c.namespaces, group["namespaces"]), self._facts)
             )
-            return levelled(preparer.prepare_text(group["text"]), level).compiled.group.key == key
+            compiled = levelled(preparer.prepare_text(group["text"]), level).compiled
+            # Queries that are together in spite of rules have their keys whatever their names.
+            apart = (set_apart(compiled, "", rules) for rules in self._rules)
+            return any(each.group.key == key for each in (compiled, *apart))
         except (XsclError, ValueError, AttributeError, KeyError):
             return False
 
