@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ import sqlalchemy as sa
 
 import xscl
 from xscl.base.docids import place_of
+from xscl.batches.deciding import windows as deciding_windows
 from xscl.batches.memory import windows as window_memory
 from xscl.batches.windows import answers as aggregate_answers
 from xscl.batches.windows import families as aggregate_families
@@ -298,3 +300,28 @@ def test_the_last_of_a_group_are_among_the_last_of_all(
         assert found == list(zip(values, "1111212122", strict=True))
         (path,) = kept_files(engine)
         assert read_kept(path).size[0] <= 5
+
+
+def test_windows_that_nothing_is_in_are_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    made = deciding_windows.Windows._of_part
+
+    def counted(self: deciding_windows.Windows, part: int, *rest: Any) -> Any:
+        looked.append(part)
+        return made(self, part, *rest)
+
+    monkeypatch.setattr(deciding_windows.Windows, "_of_part", counted)
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("R", kind="rows", schema="w string", lateness="0 s")
+        for number in range(30):
+            engine.register(f"SELECT count() AS n FROM R[./w = 'w{number}'] WINDOW 4 s EVERY 2 s", name=f"q{number}")
+        for second, word in enumerate(["w3", "w4", "w3", "x", "x", "w3", *"x" * 8]):
+            engine.ingest([xscl.Event("R", f"e{second}", second, row={"w": word})])
+            engine.run_once()
+        told = {
+            name: [(match.ts // 1_000_000, match.values["n"]) for match in engine.matches(name)]
+            for name in ("q3", "q4", "q5")
+        }
+    assert told == {"q3": [(2, "1"), (4, "2"), (6, "2"), (8, "1")], "q4": [(2, "1"), (4, "1")], "q5": []}
+    # Each of two words is in windows of a few of the fourteen batches.
+    assert len({*looked}) == 2 and len(looked) < 20

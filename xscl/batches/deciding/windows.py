@@ -172,16 +172,20 @@ class Windows:
             self._refuse(part, new)
         streams = Streams(merged(of_parts(self._kept.rows, shared), new))
         made: list[tuple[Windowed, Answer]] = []
+        there = {*each_once(streams.parts).tolist(), *(part for part, _ in self._kept.buckets)}
         for part in shared:
-            made += self._of_part(part, streams, steps)
+            if part in there or parts[part].once:
+                made += self._of_part(part, streams, steps)
+            else:  # nothing is in its windows
+                self._kept.settled.setdefault(part, 0)
+                self._kept.answered[part] = self._frontier(part, steps).now
         self._new[shared] = streams.kept_rows()
         return made
 
     def _of_part(self, part: int, streams: Streams, steps: _Steps) -> Iterator[tuple[Windowed, Answer]]:
         """Yield the answers over the matches of a part, and mark the rows that later ones may need."""
         each, stream, told = self._asked.parts[part], streams.of(part), self._kept.told
-        answered = self._kept.answered.get(part, _NEVER)
-        frontier = Frontier(answered, steps.places, np.maximum(steps.times, answered))
+        frontier = self._frontier(part, steps)
         self._kept.settled[part] = streams.number(stream, frontier.now, self._kept.settled.get(part, 0))
         matches = streams.matches(stream)
         for member in each.once:
@@ -200,6 +204,11 @@ class Windows:
             mine = told[member.gid].items()
             told[member.gid] = {key: ts for key, ts in mine if ts >= least and key[0] in member.sees}
         self._kept.answered[part] = frontier.now
+
+    def _frontier(self, part: int, steps: _Steps) -> Frontier:
+        """Return how far the windows of a part are answered."""
+        answered = self._kept.answered.get(part, _NEVER)
+        return Frontier(answered, steps.places, np.maximum(steps.times, answered))
 
     def _refuse(self, part: int, new: pa.Table) -> None:
         """Tell of new matches of a part on whose values functions fail."""
