@@ -7,9 +7,10 @@ some thousand events at a time, by a plan that knows the concerned groups only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -25,9 +26,12 @@ from xscl.catalog.events import files_between
 from xscl.catalog.retained_from import held_times
 from xscl.catalog.tables import CHANNELS, INTAKE_FILES, LATE
 from xscl.planning.planned import Plan
+from xscl.store.event_files import events_of
 from xscl.store.home import Home
 from xscl.store.join_state import HeldState
+from xscl.store.parquet import int64s
 from xscl.store.state_files import Kind, open_links, write_run
+from xscl.templates.columns import Int64s
 from xscl.templates.many_blocks.runs import LinkRun, rows_of
 from xscl.templates.runs.making import run_of
 
@@ -61,6 +65,8 @@ class HeldEvents:
     """The greatest event time of those that are wanted."""
     removed: frozenset[int] = frozenset()
     """Removed ones that are left out."""
+    counted_from: Mapping[str, int] = field(default_factory=dict)
+    """Least event time of events that row windows count, by channel; of a channel without one all are counted."""
 
     @property
     def published(self) -> tuple[int, int]:
@@ -102,12 +108,23 @@ class _Cut(NamedTuple):
 
 def held_events(connection: Connection, place: int, least: int | None = None) -> HeldEvents:
     """Read which events before a place are held as of the last commit; with ``least`` of that time or later."""
-    since = held_times(connection)
+    since = held = held_times(connection)
     if least is not None:
         since = {name: max(since.get(name, least), least) for name in connection.scalars(sa.select(CHANNELS.c.name))}
     again = connection.scalars(sa.select(LATE.c.docid).where(LATE.c.replayed < place, LATE.c.docid.is_not(None)))
     count = connection.scalar(sa.select(sa.func.sum(INTAKE_FILES.c.rows)))
-    return HeldEvents(place, since, frozenset(again), int(count or 0))
+    return HeldEvents(place, since, frozenset(again), int(count or 0), counted_from=held)
+
+
+def _count_held(home: Home, plan: Plan, since: Mapping[str, int]) -> None:
+    """Have row windows count held events alone: upkeep removes others, and no answer depends on when that is."""
+    ordinals = plan.program.ordinals
+    held: dict[str, Int64s] = {}
+    for channel in ordinals.counts.keys() & since.keys():
+        events = events_of(home, ordinals.places[channel], ["docid", "ts"])
+        docids, times = (int64s(events.column(name)) for name in ("docid", "ts"))
+        held[channel] = np.sort(docids[times >= since[channel]])
+    ordinals.take({**ordinals.places, **held})
 
 
 class HeldWalk:
@@ -124,6 +141,7 @@ class HeldWalk:
         tag: str,
     ) -> None:
         """``session`` is asked only where Spark is needed."""
+        _count_held(home, plan, events.counted_from)
         self._events = events
         self._driver = Driver(settings)
         self._settings = settings

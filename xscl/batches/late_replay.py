@@ -50,7 +50,8 @@ def replay(batch: Attempt, plan: Plan) -> None:
         chosen = Chosen(group_texts(connection, {gid: gid for gid in concerned}), concerned)
         first, last = min(span.replayed), max(span.replayed)
         paths = home.paths(files_between(connection, first, last))
-        held = replace(held_events(connection, span.first), since=keep_times(connection))
+        # Row windows count what they counted when the event came, as far as that is there.
+        held = replace(held_events(connection, span.first), since=keep_times(connection), counted_from={})
     with closing(Planner(home.catalog, home.folder("programs"), chosen)) as planner:
         mine = planner.plan(span.first, span.first)
         if mine is None or not times:

@@ -590,3 +590,41 @@ def test_a_look_at_results_compares_no_folder_with_another(engine: Engine, monke
     monkeypatch.setattr(ResultFolder, "__eq__", lambda one, other: compared.append(other) or one is other)
     assert list(ResultUpkeep(engine.home).work({}, 0))[0] == 1
     assert not compared
+
+
+@pytest.mark.parametrize("rows", [False, True])
+@pytest.mark.parametrize("once", [False, True])
+def test_row_windows_over_what_is_held_do_not_depend_on_upkeep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, once: bool, rows: bool
+) -> None:
+    """An event that was older than its channel retains when it came is the newest no longer, whether it is there."""
+    for module in (xscl.upkeep.events, xscl.upkeep.results):
+        monkeypatch.setattr(module, "FANOUT", 3)
+        monkeypatch.setattr(module, "SMALL", 4)
+    text = "S//k->x FOLLOWED BY {x = y, 1 h, LAST 1 OF x} T//k->y"
+    found = []
+    for looks in (0, 3):
+        with Engine(init_home(tmp_path / f"{looks}")) as engine:
+            engine.add_channel("S", lateness="5 s", kind="rows" if rows else "xml", schema="k bigint" if rows else None)
+            set_channel(engine.home.catalog, "S", retention="10 s")
+            engine.add_channel("T", lateness="5 s")
+            for number, (channel, ts, key) in enumerate(
+                (("S", 100, 1), ("S", 1, 1), ("T", 102, 1), ("S", 103, 2), ("T", 120, 2))
+            ):
+                if channel == "S" and rows:
+                    table = pa.table({"id": [f"{number}"], "k": [key], "t": [ts]})
+                    engine.ingest(table, channel="S", id="id", ts="t", columns=["k"])
+                else:
+                    document = f"<a><k>{key}</k></a>"
+                    engine.ingest([Event(channel, f"{number}", ts, xml=document)])
+            engine.run_once()
+            for _ in range(looks):
+                engine._upkeep.work(60.0)
+            assert len(events(engine.home)) == (4 if looks else 5)
+            if once:
+                found.append(sorted(tuple(e.id for e in match.events) for match in engine.query_once(text)))
+            else:
+                engine.register(f"{text} STARTING ALL", name="q")
+                engine.run_once()
+                found.append(sorted(listed(engine)))
+    assert found == [[("0", "2"), ("3", "4")]] * 2
