@@ -102,6 +102,50 @@ def test_constants_that_are_filled_in() -> None:
     assert both.preparer.filled > 40 and both.refused > 10
 
 
+def test_constants_of_joins_that_are_filled_in() -> None:
+    both = Both(FACTS)
+    texts = [
+        "S/a[./b->x][./c->p] FOLLOWED BY {{x = y AND q >= {0} * p, {4} min}} R->b[./s->y][./n->q]",
+        "S/a[./c > {2}][./b->x][./c->p] JOIN {{x = y AND {0} * q < p - {1} AND q > 2, {4} h}} R[./s->y][./n->q]",
+        "S/a[./b->x][./c->p] JOIN {{x = y AND q - {1} <= -{0} * p AND p < {1}, {4} s, ONCE}} S/a[./b->y][./c->q]",
+        "S[./c->p] FOLLOWED BY {{p >= {0} * q AND p <= {1} * q + {2}, {4} min}} S[./c->q]",
+        "S[./c->p] JOIN {{p + {0} >= q - {1} AND p >= q + {2}, {4} min}} T[./c->q]",
+        "S[./b->x][./c->p] JOIN {{x = y AND p != {0} AND x != {3}, {4} d, MAXWINDOW {4} h}} R[./s->y]",
+        "R->a[./s->x][./n->p] JOIN {{x = y AND s = {3} AND 2 * p > {1}, b - a IN [0 s, {4} min]}} R->b[./s->y][./s->s]",
+        "S[./b->x][./c->p] JOIN {{x = y AND z = w AND p > {0} * q, {4} s}} S[./b->y][./b->w][./c->q][./b->z]",
+        "S[./b->x][./c->p] JOIN {{x = y AND q > {0} * p, {4} s}} S[./b->y][./c->q] JOIN {{y = z, {4} s}} T[./b->z]",
+    ]
+    numbers = ["5", "3", "2.5", "1.020", "4", "7", "0.98", "0.25", "12"]
+    numbers += ["007", "0", "1", "1.0", "1e3", "8000000001", "99999999999999999999.1"]
+    words, durations = (
+        ["'x'", "'two words'", "'it''s'", "'5'", "''"],
+        ["1", "2", "60", "90", "24", "700001", "0", "1.5"],
+    )
+    for seed in range(60):
+        choose = Dice(seed)
+        for text in texts:
+            both.check(text.format(*(choose.one(*of) for of in (numbers, numbers, numbers, words, durations))))
+    assert both.preparer.filled > 60 and both.refused > 10
+
+
+@pytest.mark.parametrize(
+    ("braces", "filled"),
+    [
+        ("x = y AND q >= 1.0{} * p, 1 h", 4),
+        ("x = y AND q > 1.0{} * p + {}, {} min", 4),
+        ("x = y AND q > p - {} AND q < p + 1{}, {} min", 4),
+        ("x = y AND q > {}, {} min", 4),
+        ("x = y, {} min", 4),
+        ("{} * q > 3.{} * p, 1 h", 0),  # solved for one side, the factor is a quotient of both
+    ],
+)
+def test_joins_whose_constants_are_filled_in(braces: str, filled: int) -> None:
+    both = Both(FACTS)
+    for number in range(3, 8):
+        both.check(f"S/a[./b->x][./c->p] FOLLOWED BY {{{braces.format(*[number] * 3)}}} S/a[./b->y][./c->q]")
+    assert both.preparer.filled == filled and not both.refused
+
+
 def test_constants_of_texts_with_steps_that_are_filled_in() -> None:
     both = Both(FACTS)
     texts = [

@@ -12,7 +12,7 @@ from xscl.base.replacing import replaced
 from xscl.language.absence import AbsenceParts, absence_parts, require_memory
 from xscl.language.aggregates import definition_of, whole_part_of
 from xscl.language.compile_joins import compile_normal
-from xscl.language.compiled import CompiledAbsence, CompiledPart, CompiledQuery, FilledQuery
+from xscl.language.compiled import CompiledAbsence, CompiledPart, CompiledQuery, FilledJoins, FilledQuery
 from xscl.language.facts import ANSWERS, ChannelFacts
 from xscl.language.normalize import normalize
 from xscl.language.outlines.steps import said_of
@@ -24,6 +24,7 @@ from xscl.language.syntax import ast
 from xscl.language.syntax.format import format_level, format_query
 from xscl.language.windows import MAX_CASES
 from xscl.templates.guards import MOST_ALTERNATIVES
+from xscl.templates.template import Group
 
 __all__ = ["GUARDED", "at_level", "compile_filled", "compile_query"]
 
@@ -303,6 +304,8 @@ def _compile_filled(
     guarded: bool,
     absence: CompiledAbsence | None = None,
 ) -> CompiledQuery:
+    if filled.guards is None and filled.joins is not None:
+        return replaced(like, normal=filled.normal, group=_with_joins(like.group, filled.joins))
     if (
         filled.guards is None
         or prod(len(guard.alternatives) for guard, _ in filled.guards if guard) > MOST_ALTERNATIVES
@@ -317,5 +320,10 @@ def _compile_filled(
     said = like.group.absence
     if absence is not None:
         said = _said_of_absence(absence) + (() if like.level is None else (format_level(like.level),))
-    group = replaced(like.group, guards=guards, absence=said)
+    group = like.group if filled.joins is None else _with_joins(like.group, filled.joins)
+    group = replaced(group, guards=guards, absence=said)
     return replaced(like, normal=filled.normal, group=group, facts=facts, absence=absence)
+
+
+def _with_joins(group: Group, filled: FilledJoins) -> Group:
+    return replaced(group, instance=replaced(group.instance, joins=filled.joins), cases=filled.cases)

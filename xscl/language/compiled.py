@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from xscl.language.absence import End
 from xscl.language.block_plans import BlockPlan
 from xscl.language.normalize import NormalQuery
 from xscl.language.syntax import ast
+from xscl.templates.bounds import Case
+from xscl.templates.graph import ValueJoin
 from xscl.templates.guards import Guard
 from xscl.templates.template import Group, Template
 from xscl.xpath.automaton.automaton import WitnessSpec
 from xscl.xpath.pattern import Definition
 
-__all__ = ["CompiledAbsence", "CompiledPart", "CompiledQuery", "Filled", "FilledQuery"]
+__all__ = ["CompiledAbsence", "CompiledPart", "CompiledQuery", "Filled", "FilledJoins", "FilledQuery"]
 
 Filled = tuple[Guard | None, tuple[WitnessSpec, ...]]
 """Guard of a block, with the specs that it reads."""
@@ -47,6 +50,15 @@ class CompiledAbsence:
         return (self.wanted, *self.forbidden)
 
 
+class FilledJoins(NamedTuple):
+    """Value joins and windows with numbers of a text."""
+
+    joins: tuple[ValueJoin, ...]
+    """Value joins of the template's instance."""
+    cases: tuple[Case, ...]
+    """Bounds of event times of the group."""
+
+
 @dataclass(frozen=True, slots=True)
 class FilledQuery:
     """The normal form of a text, but for places in it, with those of the queries that it is made of."""
@@ -59,6 +71,8 @@ class FilledQuery:
     parts: tuple[FilledQuery, ...] = ()
     said: str = ""
     """Text by which a query with steps, or windows, is of a group (``said_of``)."""
+    joins: FilledJoins | None = None
+    """Joins and windows whose numbers differ, if no other constant is outside of guards."""
 
 
 @dataclass(frozen=True, slots=True)

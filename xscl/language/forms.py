@@ -163,6 +163,8 @@ class Preparer:
         known, constants, printed = found
         filled = known.filled(text, constants, printed, self.namespaces, self.channels)
         if filled is None:
+            if known.refuses_joins:
+                self._outlines.refuse_joins(text)
             return None
         try:
             compiled = compile_filled(filled, self.channels, known.first, guarded=self.guarded)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from xscl.catalog.kept_groups import FEW, KeptGroups, group_name
@@ -13,6 +15,7 @@ from xscl.language.compile import GUARDED, compile_query
 from xscl.language.facts import ChannelFacts
 from xscl.language.forms import Preparer
 from xscl.language.group_data import GroupForm
+from xscl.language.outlines.skeletons import cut
 from xscl.language.syntax.parser import parse_query
 from xscl.planning.subscribers import GroupText
 
@@ -66,13 +69,19 @@ def _names(rows: Sequence[GroupText], facts: Facts) -> dict[int, str]:
 
 def _compiled(rows: Sequence[GroupText], facts: Facts) -> Iterator[tuple[GroupText, GroupForm]]:
     """Yield the groups with what their texts are compiled to; groups of one instance come together."""
-    ordered = sorted(rows, key=lambda row: (row.iid, row.namespaces, row.number))
-    for (_, namespaces), found in groupby(ordered, key=lambda row: (row.iid, row.namespaces)):
-        alike = list(found)
+    counts = Counter((row.namespaces, row.iid) for row in rows)
+
+    def alike(row: GroupText) -> tuple[str, int, tuple[str, ...]]:
+        # Groups of one instance differ in windows and guards.  Others may differ in constants of joins.
+        is_one = counts[row.namespaces, row.iid] > 1
+        return row.namespaces, row.iid if is_one else 0, () if is_one else cut(row.text)[0]
+
+    ordered = sorted(((alike(row), row.number, row) for row in rows), key=itemgetter(0, 1))
+    for (namespaces, *_), found in groupby(ordered, key=itemgetter(0)):
+        some = [row for _, _, row in found]
         declared = read_stored(GROUPS.c.namespaces, namespaces)
-        # Groups of one instance differ in windows and guards, but groups of different instances have other forms.
-        preparer = Preparer(declared, facts) if len(alike) > 1 else None
-        for row in alike:
+        preparer = Preparer(declared, facts) if len(some) > 1 else None
+        for row in some:
             if preparer is not None:
                 compiled = preparer.prepare_text(row.text).compiled
             else:

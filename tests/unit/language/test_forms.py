@@ -308,6 +308,13 @@ def test_texts_that_differ_in_constants_are_not_parsed(text: str, kind: str | No
         assert both.preparer.filled >= 2
 
 
+def test_variables_may_have_names_of_elements() -> None:
+    both = Both()
+    for first, second in [("p", "q"), ("r", "p"), ("a", "b"), ("p", "r")]:
+        both.check(f"S//r[./p->{first}] JOIN {{{first} = {second}, 1 h}} T//r[./p->{second}]")
+    assert both.known == 3
+
+
 def test_constants_are_told_from_what_only_looks_like_them() -> None:
     both = Both()
     rest = "[./b->x] JOIN {{x = y, 1 h}} T//r[./n > {1}][./b->y]"

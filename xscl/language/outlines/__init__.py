@@ -3,6 +3,8 @@
 * ``filled_conditions``: Conditions with marks, and with the constants of a text in their places
 * ``form_reader``: Forms of texts, read off their tokens: texts of one form differ in names, windows and the order of
   conditions
+* ``join_marks``: Constants in braces of a join of two blocks that texts may differ in, and their places in what is
+  compiled
 * ``marked_queries``: Normal forms of queries with marks, and with the constants of a text in their places
 * ``marks``: Marks that stand for constants of texts that may differ, and texts without the pieces that do
 * ``outlines``: Texts that differ in constants alone

@@ -6,6 +6,7 @@ A mark is a constant that stands for those of other texts (``outlines``).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from xscl.base.words import is_word
@@ -13,6 +14,7 @@ from xscl.xpath.pattern import (
     AllOf,
     AnyOf,
     Call,
+    Compared,
     Comparison,
     Condition,
     Constant,
@@ -77,6 +79,10 @@ def _mapped(condition: Condition, change: Change, seen: Seen) -> Condition:
         case Comparison(left, op, right):
             seen(condition)
             return Comparison(_expression(left, change, seen), op, change(right))
+        case Compared(functions, op, right, numeric):
+            value = change(right)
+            told = Constant(str(Fraction(value.value)), is_number=True) if value.is_number else value
+            return Compared(functions, op, told, numeric)
         case Truth(call):
             found = _expression(call, change, seen)
             assert isinstance(found, Call)

@@ -112,9 +112,7 @@ class _Reader:
             else:
                 if self._beside:
                     self._settle()
-                if value in self.bound and kind == "name":
-                    if place == 0 or tokens[place - 1][0] != "->":
-                        return False  # a name that is also something else
+                if kind == "name" and value in self.bound and place and tokens[place - 1][0] == "->":
                     self._words.append("\0" + value)
                 else:
                     word = "'" + value if kind == "string" else value

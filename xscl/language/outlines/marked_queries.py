@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from xscl.base.replacing import replaced
-from xscl.language.compile_joins import lifted_like
+from xscl.language.compile_joins import compile_normal, lifted_like
 from xscl.language.compiled import CompiledQuery, Filled, FilledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.language.guards import Lifted, guard_of
 from xscl.language.normalize import NormalBlock, NormalQuery, TreeNode, normalize
 from xscl.language.outlines.filled_conditions import Marks, Refused, filled_once, marks_within
+from xscl.language.outlines.join_marks import JoinMarks, Numbers, join_marks
 from xscl.language.outlines.marks import Cut
 from xscl.language.outlines.skeletons import bracketed
 from xscl.language.syntax import ast
@@ -37,14 +40,20 @@ class MarkedQuery:
     """Guards of the blocks; None: marks are not in guards alone."""
     cut: Cut = Cut(("",), ())
     """Text of a part, without the marks in it."""
+    joins: JoinMarks | None = None
+    """Marks in joins and windows; None: there are none."""
 
-    def filled(self, marks: Marks, made: dict[int, Any], told: Sequence[str]) -> FilledQuery:
+    def filled(self, marks: Marks, made: dict[int, Any], told: Sequence[str], numbers: Numbers) -> FilledQuery:
         """Return the normal form with constants for marks, but for places in its text.
 
         Args:
             marks: the constants.
             made: blocks, conditions and guards with these constants, by the identity of those with marks.
             told: the constants as texts have them.
+            numbers: numbers of joins and windows by their marks.
+
+        Raises:
+            Refused: the text has to be parsed.
         """
         for place, block in enumerate(self.normal.blocks):
             if id(block) not in made:
@@ -52,7 +61,13 @@ class MarkedQuery:
                 filled = partial(filled_once, marks=marks, made=made)
                 made[id(block)] = _filled_block(block, marked, filled) if marked else self.first.normal.blocks[place]
         normal = replaced(self.normal, blocks=tuple([made[id(block)] for block in self.normal.blocks]))
-        return FilledQuery(normal, self._guards(marks, made), self.cut.filled(told))
+        joins = None
+        if self.joins is not None:
+            normal, joins = self.joins.filled(normal, numbers)
+            # Marks of conditions that are no guards are in more than joins and guards.
+            joins = None if self.lifted is None and self.places else joins
+        guards = self._guards(marks, made) if self.places else None
+        return FilledQuery(normal, guards, self.cut.filled(told), joins=joins)
 
     def _guards(self, marks: Marks, made: dict[int, Any]) -> tuple[Filled, ...] | None:
         """Return the guards of the blocks with constants for marks; None: these are not in guards alone."""
@@ -104,8 +119,22 @@ def marked_query(
     first: CompiledQuery,
     namespaces: Mapping[str, str],
     channels: Mapping[str, ChannelFacts],
+    numbers: Mapping[Fraction, Constant | None] = MappingProxyType({}),
 ) -> tuple[MarkedQuery, Counter[Constant]]:
-    """Return the normal form of a query with marks, and how often it has each of them."""
+    """Return the normal form of a query with marks, and how often it has each of them.
+
+    Args:
+        query: the query with marks.
+        text: its text.
+        marks: the marks.
+        first: the first text of the outline, compiled.
+        namespaces: URIs by prefix.
+        channels: the channels' schemas.
+        numbers: marks that joins and windows may have, as those of conditions; None: they may be in no condition.
+
+    Raises:
+        QueryError, Refused: it cannot be filled in.
+    """
     normal = normalize(query, text, namespaces)
     places, seen = [], Counter[Constant]()
     for at, block in enumerate(normal.blocks):
@@ -113,7 +142,14 @@ def marked_query(
             found = [each for condition in tree.conditions for each in marks_within(condition, marks)]
             seen.update(found)
             places += [(at, node)] * bool(found)
-    return MarkedQuery(normal, tuple(places), first, lifted_like(normal, channels, first)), seen
+    of_joins = [number for number, constant in numbers.items() if constant is None or constant not in seen]
+    if not of_joins:
+        return MarkedQuery(normal, tuple(places), first, lifted_like(normal, channels, first)), seen
+    joins = join_marks(compile_normal(normal, channels), first, of_joins)
+    seen.update(constant for number in of_joins if (constant := numbers[number]) is not None)
+    alike = replace(normal, joins=first.normal.joins, cases=first.normal.cases)
+    lifted = lifted_like(alike, channels, first) if places else None
+    return MarkedQuery(normal, tuple(places), first, lifted, joins=joins), seen
 
 
 def worded(part: MarkedQuery, text: str, marks: Sequence[Constant]) -> MarkedQuery:

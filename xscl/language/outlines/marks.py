@@ -46,6 +46,8 @@ class Varying:
     """Whether it is a number of things."""
     is_text: bool = False
     """Whether it is a string."""
+    is_joined: bool = False
+    """Whether it is of a join: then no text of a group has it."""
 
     def value(self, constant: str) -> Value:
         """Return what a constant is which may be filled in: a duration is a number of microseconds."""
@@ -61,7 +63,8 @@ class Varying:
             return constant[0] in QUOTES
         if self.unit is not None or self.is_whole:
             return (_WHOLE if self.is_whole else _LENGTH).fullmatch(constant) is not None
-        return constant not in ("0", "1") and len(constant) <= _DIGITS and number_text(constant) == constant
+        told = number_text(constant) if len(constant) <= _DIGITS else None
+        return told not in ("0", "1", None) and (self.is_joined or told == constant)
 
     def mark(self, number: int) -> str:
         """Return the mark of a number, or of a string, which no other one has."""

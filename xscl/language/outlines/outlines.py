@@ -4,7 +4,7 @@ Constants of brackets are replaced by *marks*, and the text with marks is brough
 stands in one condition, as it was written, the constants of another text are put in its place, and nothing is parsed.
 The queries that a query about absence, with steps, or with windows, is made of are filled in with it.  Constants of
 steps and of windows of matches (``step_marks``, ``window_marks``) are filled in as well: nothing but the text by which
-a query is of a group depends on them.
+a query is of a group depends on them.  So are numbers and windows of a join of two blocks (``join_marks``).
 Where marks stand in guards alone, all else that a text is compiled to is that of the first one.  Any other outline, and
 any constant that may be refused, goes the way of all texts.  Nor are tokens read (``skeletons``).
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -25,8 +26,9 @@ from xscl.language.aggregates import misfit_of, whole_part_of
 from xscl.language.compiled import CompiledQuery, FilledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.language.outlines.filled_conditions import Refused
+from xscl.language.outlines.join_marks import varying_in_joins
 from xscl.language.outlines.marked_queries import MarkedQuery, marked_query, shared, worded
-from xscl.language.outlines.marks import Cut, Marked, Varying, cut_at, unquoted, with_marks
+from xscl.language.outlines.marks import Cut, Marked, Value, Varying, cut_at, unquoted, with_marks
 from xscl.language.outlines.skeletons import QUOTES, Skeleton, bracketed, constant_spans, cut
 from xscl.language.outlines.step_marks import varying_in_steps
 from xscl.language.outlines.steps import said_of
@@ -67,6 +69,10 @@ class Outline:
     """Text by which a query with steps, or windows, is of a group, without the marks in it, those of brackets first."""
     _slots: Slots | None = None
     """Places of the marks of a query with windows."""
+    _of_joins: Mapping[Value, Constant | None] = field(default_factory=dict)
+    """Marks in braces of joins, as those of conditions; None: of windows."""
+    refuses_joins: bool = False
+    """Whether texts that differ in constants in braces of joins are to be parsed."""
 
     def filled(
         self,
@@ -88,25 +94,32 @@ class Outline:
         is_first = not self.is_made
         if is_first:
             self.is_made = True
-            self._make(text, namespaces, channels)
+            self._make(text, namespaces, channels, with_joins=bool(numbers))
         if len(text) > 100 * _MOST or (self._whole is None and (self._said is None or self.marks)):
             return None
         try:
             values = [_constant(each) for each in constants]
-            marks = dict(zip(self.marks, values, strict=True))
-            made: dict[int, Any] = {}
             told = [
                 each if value.is_number else format_string(value.value)
                 for each, value in zip(constants, values, strict=True)
             ]
+            of_joins: dict[Fraction, Fraction] = {}
+            for mark, (each, constant) in zip(self._of_joins, numbers, strict=False):
+                values += [] if self._of_joins[mark] is None else [_constant(constant)]
+                value = each.value(constant)
+                if isinstance(mark, Fraction) and isinstance(value, Fraction):
+                    of_joins[mark] = value
+            marks = dict(zip(self.marks, values, strict=True))
+            made: dict[int, Any] = {}
             said = "" if self._said is None else self._said.filled([*told, *self._printed(numbers)])
             if is_first and said and said != said_of(parse_query(text)):
                 self._whole = self._said = None
                 return None
             if self._whole is None:
                 return FilledQuery(self.first.normal, said=said)
-            whole = self._whole.filled(marks, made, told)
-            return replaced(whole, parts=tuple([part.filled(marks, made, told) for part in self._parts]), said=said)
+            whole = self._whole.filled(marks, made, told, of_joins)
+            parts = tuple([part.filled(marks, made, told, of_joins) for part in self._parts])
+            return replaced(whole, parts=parts, said=said)
         except Refused:
             return None
 
@@ -122,12 +135,20 @@ class Outline:
                 raise Refused
         return [each.printed(constant) for each, constant in numbers]
 
-    def _make(self, text: str, namespaces: Mapping[str, str], channels: Mapping[str, ChannelFacts]) -> None:
+    def _make(
+        self, text: str, namespaces: Mapping[str, str], channels: Mapping[str, ChannelFacts], *, with_joins: bool
+    ) -> None:
         """Bring the text with marks to normal form, where that can be filled in."""
         *tokens, _ = tokenize(text)
         if len(tokens) > _MOST or not self._is_plain(tokens):
             return
-        marked = with_marks(text, tokens, _varying(tokens, self.first))
+        is_joined = _is_joined(self.first)
+        marked = with_marks(text, tokens, _varying(tokens, self.first) if with_joins or not is_joined else {})
+        marks = [*marked.in_brackets]
+        if is_joined:
+            both = zip(marked.values, marked.numbers, strict=True)
+            self._of_joins = {value: None if each.unit is not None else _constant(mark) for value, (each, mark) in both}
+            marks += [constant for constant in self._of_joins.values() if constant is not None]
         try:
             query = parse_query(marked.text)
             if self.first.stepped or self.first.windowed is not None:
@@ -135,10 +156,11 @@ class Outline:
                 self._said = cut_at(said_of(query), marked.printed)
                 if self._said is None:
                     return
-            if marked.in_brackets:
-                self._bring(query, marked.text, marked.in_brackets, namespaces, channels)
+            if marks or self._of_joins:
+                self._bring(query, marked.text, marks, namespaces, channels)
         except (QueryError, Refused):
             self._said = None
+        self.refuses_joins = bool(self._of_joins) and self._whole is None
 
     def _require_told(self, query: ast.Query, marked: Marked, namespaces: Mapping[str, str]) -> None:
         """Refuse what steps, or windows, could not tell.
@@ -174,7 +196,8 @@ class Outline:
         """
         self.marks = tuple(marks)
         brought = partial(marked_query, text=text, marks=marks, namespaces=namespaces, channels=channels)
-        whole, seen = brought(self._whole_of(query, text, namespaces, channels), first=self.first)
+        numbers = {mark: constant for mark, constant in self._of_joins.items() if isinstance(mark, Fraction)}
+        whole, seen = brought(self._whole_of(query, text, namespaces, channels), first=self.first, numbers=numbers)
         parts: list[MarkedQuery] = []
         for part, known in self._queries(query, text, namespaces, channels):
             made, more = brought(part, first=known)
@@ -219,7 +242,7 @@ class _Skeleton:
     outside: tuple[int, ...]
     """Places of all others."""
     free: Mapping[int, Varying]
-    """Constants of steps and windows among these others, by their places."""
+    """Constants of joins, steps and windows among these others, by their places."""
     outlines: dict[tuple[str | None, ...], Outline] = field(default_factory=dict)
     """Outlines by these others; None: a mark."""
 
@@ -264,6 +287,11 @@ class Outlines:
             self._skeletons[words] = found
         found.outlines[found.key(constants)] = first
 
+    def refuse_joins(self, text: str) -> None:
+        """Have texts of the skeleton of one parsed if they differ in constants in braces of joins."""
+        words, _ = cut(text)
+        self._skeletons[words] = replace(self._skeletons[words], free={}, outlines={})
+
     def clear(self) -> None:
         """Forget all of them."""
         self._skeletons.clear()
@@ -289,10 +317,17 @@ def _skeleton(text: str, words: Skeleton, tokens: Sequence[Token], first: Compil
 
 
 def _varying(tokens: Sequence[Token], first: CompiledQuery) -> dict[tuple[int, int], Varying]:
-    """Return what texts with steps or windows may differ in, by its place from the start of the first token on."""
+    """Return what texts may differ in outside of brackets, by its place from the start of the first token on."""
+    if _is_joined(first):
+        return varying_in_joins(tokens, first)
     if first.stepped:
         return varying_in_steps(tokens)
     return {} if first.windowed is None else varying_in_windows(tokens)
+
+
+def _is_joined(first: CompiledQuery) -> bool:
+    """Tell whether a query has neither steps nor windows of matches, and is not about absence."""
+    return not first.stepped and first.windowed is None and first.absence is None
 
 
 def _constant(text: str) -> Constant:

@@ -8,7 +8,7 @@ from xscl.base.durations import UNITS
 from xscl.language.outlines.marks import Varying
 from xscl.language.syntax.tokens import Token
 
-__all__ = ["varying_in_steps"]
+__all__ = ["varying_in_steps", "varying_number"]
 
 _BESIDE = frozenset(("<", "<=", ">", ">=", "=", "!=", "+", "-", "*"))
 """Signs beside numbers of conditions."""
@@ -24,12 +24,12 @@ def varying_in_steps(tokens: Sequence[Token]) -> dict[tuple[int, int], Varying]:
     begin = tokens[0].start
     for at, is_last in _in_braces(tokens):
         token = tokens[at]
-        if token.kind == "number" and (known := _varying(tokens, at, is_last=is_last)) is not None:
+        if token.kind == "number" and (known := varying_number(tokens, at, is_last=is_last)) is not None:
             found[token.start - begin, token.end - begin] = known
     return found
 
 
-def _varying(tokens: Sequence[Token], at: int, *, is_last: bool) -> Varying | None:
+def varying_number(tokens: Sequence[Token], at: int, *, is_last: bool) -> Varying | None:
     """Return what a number in braces is; None: texts do not differ in it."""
     before, after = tokens[at - 1].kind, tokens[at + 1]
     if before in _HOLDS and tokens[at - 1].end == tokens[at].start:
