@@ -256,6 +256,25 @@ def test_a_page_goes_once_though_the_catalogue_was_read_before_it_was_noted(
         assert hooks.taken == ids(engine.home)
 
 
+def test_deliveries_go_on_behind_a_fault_that_nobody_foresaw(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def read_badly(connection: Connection) -> Any:
+        if next(failures, False):
+            raise RuntimeError("no such luck")
+        return read_state(connection)
+
+    failures = iter([True])
+    read_state = deliverer_module._read_state
+    monkeypatch.setattr(deliverer_module, "_read_state", read_badly)
+    push(engine, 101)
+    with hook_server() as hooks:
+        add_webhook(engine.home, "shop", "high", hooks.url, after="start", private=True)
+        with delivering(engine.home):
+            wait_for(lambda: row(engine.home, "shop")["sent"] == 1)
+    assert "deliveries: RuntimeError('no such luck')" in capfd.readouterr().err
+
+
 def test_everything_is_sent_again_on_demand(engine: Engine) -> None:
     push(engine, 101, 102)
     with hook_server() as hooks:

@@ -11,6 +11,7 @@ from collections import Counter, deque
 
 from xscl.answers.matches.cursors import Cursor
 from xscl.base.errors import XsclError
+from xscl.base.shown import bounded_message
 from xscl.base.terminal import tell
 from xscl.batches.report import BatchReport
 from xscl.batches.run_handle import RunHandle
@@ -217,8 +218,8 @@ class Service:
         while not self._stopping.wait(_POLL_S):
             try:
                 report = self.engine.fetch_feeds(settings=self.polling)
-            except XsclError as error:
-                tell(f"feeds: {error}")
+            except Exception as error:  # nobody would begin this thread again
+                tell(f"feeds: {error if isinstance(error, XsclError) else bounded_message(repr(error))}")
                 continue
             self.metrics.polls.labels("failed").inc(len(report.problems))
             self.metrics.polls.labels("answered").inc(report.feeds - len(report.problems))

@@ -122,8 +122,8 @@ class Deliverer:
                 try:
                     state = await asyncio.to_thread(self._home.catalog.ask, _read_state)
                     pause_s = self._look(sender, state, going_on)
-                except XsclError as error:
-                    tell(f"deliveries: {error}")
+                except Exception as error:  # nobody would begin this thread again
+                    tell(f"deliveries: {error if isinstance(error, XsclError) else bounded_message(repr(error))}")
                 await _pause(self._ending, self._settings.apart_s)
                 await _pause(self._changed, pause_s - self._settings.apart_s)
             await asyncio.gather(*self._running.values(), return_exceptions=True)
