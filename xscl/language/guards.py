@@ -37,7 +37,6 @@ from xscl.xpath.pattern import (
 __all__ = ["Lifted", "Selection", "guard_of", "lift"]
 
 _MIRRORED_BY_NOT = {"<", "<=", ">", ">="}
-_Alternatives = tuple[frozenset[Literal], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +72,28 @@ class Selection:
         """Return the definition of the topmost node with all conditions."""
         top = () if self.root is None else (Step(self.root.axis, self.root.test, self.of_root),)
         return Definition(self.channel, top, self.of_document)
+
+
+@dataclass(frozen=True, slots=True)
+class _Atom:
+    """A condition that is no formula of others."""
+
+    condition: Condition
+    on_root: bool
+    """Whether it is on the root element; else it is on the document node."""
+    is_told: bool = False
+    """Whether it is told by a number or a length in the document."""
+
+    @property
+    def excludes(self) -> bool:
+        """Whether most documents satisfy it, whatever its constant is."""
+        found = self.condition
+        while isinstance(found, Exists) and len(found.step.conditions) == 1:
+            (found,) = found.step.conditions
+        return isinstance(found, Negation) or isinstance(found, Comparison) and found.op == "!="
+
+
+_Alternatives = tuple[frozenset[_Atom], ...]
 
 
 class _TooMany(Exception):
@@ -130,7 +151,7 @@ def guard_of(selection: Selection) -> tuple[Guard, tuple[WitnessSpec, ...]] | No
         )
     except _TooMany:
         return None
-    alternatives = tuple(sorted([tuple(sorted(each)) for each in found]))
+    alternatives = tuple(sorted([tuple(sorted(asked.literals(each))) for each in found]))
     return Guard(whole.text, facts_variable(selection.channel), alternatives), tuple(asked.specs.values())
 
 
@@ -209,25 +230,39 @@ class _Asked:
         """
         match condition:
             case _ if self.calls_own and uses_own(condition):
-                return (frozenset([self._fact(Negation(condition) if negated else condition, on_root=on_root)]),)
+                return (frozenset([_Atom(Negation(condition) if negated else condition, on_root)]),)
             case Negation(part):
                 return self.alternatives(part, on_root=on_root, negated=not negated)
             case AllOf(parts) | AnyOf(parts):
                 found = [self.alternatives(part, on_root=on_root, negated=negated) for part in parts]
                 return _product(found) if isinstance(condition, AllOf) is not negated else _union(found)
-        literal = None
-        if on_root and not negated:
-            literal = self._number(condition) or self._length(condition)
-        if literal is None:
-            literal = self._fact(Negation(condition) if negated else condition, on_root=on_root)
-        return (frozenset([literal]),)
+        is_told = on_root and not negated and (self._number(condition) or self._length(condition)) is not None
+        return (frozenset([_Atom(Negation(condition) if negated else condition, on_root, is_told)]),)
 
-    def _fact(self, condition: Condition, *, on_root: bool) -> Literal:
+    def literals(self, atoms: frozenset[_Atom]) -> set[Literal]:
+        """Return the literals of an alternative.
+
+        Most documents have none of the words that queries exclude.  So a fact that excludes is one with the facts that
+        the alternative asks for besides: few documents have these.
+        """
+        facts = [each for each in atoms if each.on_root and not each.is_told]
+        excluding = [each for each in facts if each.excludes]
+        together = facts if excluding and len(excluding) < len(facts) and not self.calls_own else []
+        found = {self._literal(each) for each in atoms if each not in together}
+        if together:
+            found.add(self._fact(conditions([each.condition for each in together]), on_root=True))
+        return found
+
+    def _literal(self, atom: _Atom) -> Literal:
+        told = (self._number(atom.condition) or self._length(atom.condition)) if atom.is_told else None
+        return told or self._fact((atom.condition,), on_root=atom.on_root)
+
+    def _fact(self, parts: tuple[Condition, ...], *, on_root: bool) -> Literal:
         if on_root:
             assert self.root is not None
-            definition = Definition(self.channel, (Step(self.root.axis, self.root.test, (condition,)),))
+            definition = Definition(self.channel, (Step(self.root.axis, self.root.test, parts),))
         else:
-            definition = Definition(self.channel, (), (condition,))
+            definition = Definition(self.channel, (), parts)
         # Mostly there is one condition, and the text of the whole is known.
         return Literal(self._ask(self.whole if self.whole == definition else definition, None))
 
@@ -276,7 +311,7 @@ class _Asked:
 
 
 def _product(parts: Sequence[_Alternatives]) -> _Alternatives:
-    found: set[frozenset[Literal]] = {frozenset()}
+    found: set[frozenset[_Atom]] = {frozenset()}
     for part in parts:
         found = {one | other for one in found for other in part}
         if len(found) > MOST_ALTERNATIVES:
