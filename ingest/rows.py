@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from xml.sax.saxutils import escape
@@ -135,22 +136,29 @@ def row_digest(row: Mapping[str, Scalar]) -> str:
     return digest_text("row", *(f"{n} {kinds[isinstance(v, str | date)]} {_scalar_text(v)}" for n, v in present))
 
 
-def held_digest(row: Mapping[str, Scalar], schema: Mapping[str, str | None]) -> str:
-    """Return ``row_digest`` of a row as columns hold it; a value that does not fit its column counts as it was given.
+def held_digest(row: Mapping[str, Scalar], schema: Mapping[str, str | None]) -> str | None:
+    """Return ``row_digest`` of a row as columns hold it; None where that is the row as it was given.
+
+    A value that does not fit its column counts as it was given.
 
     >>> held_digest({"a": "1.50"}, {"a": "decimal"}) == cells_digest({"a": "decimal"}, ["1.5"])
     True
     """
-    return row_digest({name: _held(name, value, schema.get(name)) for name, value in row.items()})
-
-
-def _held(name: str, value: Scalar, expected: str | None) -> Scalar:
-    if isinstance(value, str) and expected in _OF_TEXTS or isinstance(value, Decimal) and expected in (None, "double"):
-        try:
-            return _fit(name, value, expected or "double")
-        except DocumentError:
-            pass
-    return value
+    held: dict[str, Scalar] = {}
+    for name, value in row.items():
+        if isinstance(value, str):
+            expected = schema.get(name)
+            if expected not in _OF_TEXTS:
+                continue
+        elif isinstance(value, Decimal):
+            expected = schema.get(name) or "double"
+            if expected != "double":
+                continue
+        else:
+            continue
+        with suppress(DocumentError):
+            held[name] = _fit(name, value, expected)
+    return row_digest({**row, **held}) if held else None
 
 
 def cells_digest(columns: Mapping[str, str | None], cells: Sequence[str | None]) -> str:

@@ -65,8 +65,9 @@ def _take_alone(chunk: Chunk, item: CheckedEvent, place: int, received: int) -> 
 def _take(chunk: Chunk, item: CheckedEvent, docid: int, received: int) -> Outcome:
     channel = chunk.channel_of(item.event)
     if item.event.row is not None and item.event.digest is None:
+        held = held_digest(item.event.row, channel.schema or {})
         # A row that was given in another form, as tables and exports give it, is the same row.
-        item = item._replace(digest=held_digest(item.event.row, channel.schema or {}))
+        item = item if held is None else item._replace(digest=held)
     try:
         identity = chunk.known.identify(item, channel, received)
     except DocumentError:
