@@ -109,6 +109,30 @@ def test_an_answered_connection_that_sends_no_whole_request_ends(
         dripped(client, b"x" * 1_000_000)
 
 
+def test_an_answer_that_is_read_slowly_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_KEEP_ALIVE_S", 1)
+    monkeypatch.setattr(Connection, "head_s", 0.5)
+    with running(tmp_path / "home", SETTINGS) as served, socket.socket() as client:
+        served.service.engine.register("S", name="all")
+        events = [Event("S", f"e{number}", number, xml=f"<a>{'x' * 900_000}</a>") for number in range(10)]
+        assert served.service.engine.ingest(events).taken == 10
+        served.settled()
+        url = httpx2.URL(served.address)
+        assert url.port is not None
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        client.settimeout(60)
+        client.connect((url.host, url.port))
+        head = f"GET /v1/matches HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {served.tokens['read']}\r\n\r\n"
+        client.sendall(head.encode())
+        found = b""
+        while len(found) < 9_000_000:
+            # All of it is written at once, and waits where the connection is written.
+            part = client.recv(131_072)
+            assert part, len(found)
+            found += part
+            time.sleep(0.03)
+
+
 def test_a_slow_body_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "_BODY_S", 0.3)
     with running(tmp_path / "home", SETTINGS) as served, served.client("write") as client:

@@ -7,6 +7,7 @@ may have open, until neither the catalogue nor a document can be opened.
 from __future__ import annotations
 
 import asyncio
+import math
 import resource
 from typing import ClassVar
 
@@ -36,6 +37,8 @@ class Connection(H11Protocol):
     head_s: ClassVar[float] = 30.0
     """Seconds in which the first line and the headers of a request come."""
     _end: asyncio.TimerHandle | None = None
+    _unread: float = math.inf
+    """Bytes of answers that the client had not read at the last look."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
@@ -69,8 +72,17 @@ class Connection(H11Protocol):
 
     def _wait(self, seconds: float) -> None:
         self._wait_no_longer()
-        # Who does not read the last answer would never let the connection close.
-        self._end = self.loop.call_later(seconds, self.transport.abort)
+        self._unread = math.inf
+        self._end = self.loop.call_later(seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        """End the connection, unless its client still reads; one that stops would never let it close."""
+        unread = self.transport.get_write_buffer_size()
+        if 0 < unread < self._unread:
+            self._unread = unread
+            self._end = self.loop.call_later(self.head_s, self._give_up)
+        else:
+            self.transport.abort()
 
     def _wait_no_longer(self) -> None:
         if self._end is not None:
