@@ -10,7 +10,7 @@ Modules in reading order:
 * ``window_cells``: windows of many groups over many pairs of documents
 * ``guarded``: guards over many pairs of documents
 * ``guarded_windows``: windows of groups with guards: which of them admit which pairs of documents
-* ``guarded_edges``: matched edges of pairs of documents, without those that no query may ask for because of its guards
+* ``asked_edges``: matched edges of pairs of documents, without those that no query may ask for
 * ``signatures``: the matched edges of pairs that are alike, and what plans find there
 * ``link_rows``: rows of links that pairs of documents come to, and links that are refused
 * ``resolve``: matched edges of document pairs → classes

@@ -23,8 +23,8 @@ from xscl.base.docids import PUBLISHED
 from xscl.base.number_order import each_once, order_by
 from xscl.base.values import COMPARISONS
 from xscl.templates.columns import Int32s, Int64s, gather, numbered, stacked, take
+from xscl.templates.joins.asked_edges import AskedEdges, asked_edges
 from xscl.templates.joins.guarded import Sought
-from xscl.templates.joins.guarded_edges import GuardedEdges, guarded_edges
 from xscl.templates.joins.guarded_windows import GuardedWindows, guarded, guarded_windows
 from xscl.templates.joins.link_rows import LinkRows, add_link_rows, link_rows
 from xscl.templates.joins.matched_edges import Matched, MatchedEdges
@@ -74,8 +74,8 @@ class Resolver:
         self._size = 0
         """Numbers in the signatures."""
         self._structure = program.structure
-        self._guarded: tuple[int, GuardedEdges] | None = None
-        """Edges that guarded queries alone need, by the version of the program."""
+        self._known: tuple[int, AskedEdges] | None = None
+        """Edges with what else has to be so where a query asks for them, and the version of the program."""
 
     def resolve(
         self,
@@ -90,7 +90,7 @@ class Resolver:
 
         With ``plans`` only those instances and links are looked for.
         """
-        if self.program.guards and len(edges.edge) >= _MANY_EDGES * len(pairs.left):
+        if len(edges.edge) >= _MANY_EDGES * len(pairs.left):
             pairs, starts, edges = self._asked(pairs, starts, edges, documents)
         if not len(pairs.left):
             return
@@ -113,10 +113,10 @@ class Resolver:
         self, pairs: MatchedPairs, starts: Int64s, edges: MatchedEdges, documents: Documents
     ) -> tuple[MatchedPairs, Int64s, MatchedEdges]:
         """Return pairs with the matched edges that some query may ask for; pairs without any are left out."""
-        if self._guarded is None or self._guarded[0] != self.program.version:
-            self._guarded = self.program.version, guarded_edges(self.program)
+        if self._known is None or self._known[0] != self.program.version:
+            self._known = self.program.version, asked_edges(self.program)
         pair = np.repeat(np.arange(len(pairs.left)), np.diff(starts))
-        kept = self._guarded[1].asked(pairs, pair, edges.edge.astype(np.int64), documents)
+        kept = self._known[1].asked(pairs, pair, edges.edge.astype(np.int64), documents)
         if kept.all():
             return pairs, starts, edges
         left, counts = np.unique(pair[kept], return_counts=True)

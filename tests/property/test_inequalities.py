@@ -19,8 +19,9 @@ import xscl.templates.joins.verify
 from xscl.base.values import COMPARISONS
 from xscl.language.syntax.parser import parse_query
 from xscl.templates.joins.families import candidates, families_of
-from xscl.templates.joins.matched_edges import Matched
-from xscl.templates.joins.resolve import Resolver
+from xscl.templates.joins.matched_edges import Matched, MatchedEdges
+from xscl.templates.joins.resolve import Plans, Resolver
+from xscl.templates.joins.signatures import Signature
 from xscl.templates.joins.solve import Solution
 from xscl.templates.plans import Edge, EdgeKey, InstancePlan, LinkPlan
 from xscl.templates.results import ResultColumns
@@ -56,6 +57,8 @@ def queries(choose: Dice) -> list[str]:
             add = "0"
         atom = f"x {op} {f} * y + {add}".replace("+ -", "- ")
         atoms = [*(["k = l"] if joined else []), atom, *([f"x >= {choose.one(*ADDENDS)}"] if choose.chance(10) else [])]
+        if choose.chance(25):
+            atoms.append(f"x {choose.one(*OPERATORS)} {choose.one(*FACTORS)} * y")
         sides = [
             side.replace("S/r", f"S/r{choose.one('', *GUARDS)}", 1) if guarded and choose.chance(90) else side
             for side in (one, other)
@@ -110,6 +113,32 @@ def test_a_pair_is_solved_for_those_queries_alone_whose_guards_hold(
         assert engine.answers(text) == answers(parse_query(text), docs)
     # Twenty pairs have one symbol on both sides, and the four factors of that symbol.
     assert 0 < len(solved) <= 20 * 4
+
+
+def test_pairs_that_satisfy_half_of_each_query_have_no_signature(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solved: list[MatchedEdges] = []
+    solve = Resolver._solve
+
+    def counted(self: Resolver, edges: MatchedEdges, plans: Plans | None) -> Signature:
+        solved.append(edges)
+        return solve(self, edges, plans)
+
+    monkeypatch.setattr(Resolver, "_solve", counted)
+    texts = [
+        f"S/r[./k->k][./v->x][./w->z] JOIN {{k = l AND x >= 1.{number} * y AND z >= 1.{number} * u, 6 s}} "
+        "S/r[./k->l][./v->y][./w->u]"
+        for number in range(10, 90)
+    ]
+    engine = LocalEngine(tmp_path, {text: compiled(text) for text in texts}, 0)
+    # What rises in v falls in w, but for the last one.
+    docs = [Doc("S", f"e{n}", n, f"<r><k>a</k><v>{n + 1}</v><w>{99 if n == 39 else 50 - n}</w></r>") for n in range(40)]
+    for part in (docs[:30], docs[30:]):
+        engine.run(part)
+    for text in texts:
+        assert engine.answers(text) == answers(parse_query(text), docs)
+    assert 0 < len(solved) <= 39
 
 
 def test_pairs_are_counted_whether_bounds_leave_them_out_or_not(
