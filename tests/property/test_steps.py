@@ -162,8 +162,10 @@ class Longest(Corrected):
 
     def some_texts(self) -> list[str]:
         choose = self.choose
-        skip = choose.choice(["", " AND q != sum(q, p)", " AND sum(q, p) < 9"])
-        holds = choose.choice(["q < 4", "q > last(q, p)", "q != last(q, p)", "count() < 3"])
+        skip = choose.choice(["", "", " AND q != sum(q, p)", " AND sum(q, p) < 9", " AND q > {n} * p", " AND q != {n}"])
+        holds = choose.choice(
+            ["q < 4", "q > last(q, p)", "q != last(q, p)", "count() < {n}", "q < {n} * last(q, p)", "q != p + {n}"]
+        )
         limits = choose.choice(["", "", ", 4", ", MAXWINDOW 6"])
         fold = f"FOLD {{l = k{skip}{limits} WHILE {holds}, LONGEST}} A[./k->l][./v->q]"
         behind = choose.choice(
@@ -187,6 +189,30 @@ class Longest(Corrected):
         longest = min(FOR_EVER if terms.lateness is None else terms.lateness for terms in self.terms.values())
         levels = [level for level, memory in LEVELS.items() if memory <= longest]
         return [f"{text} CONSISTENCY {level}" for level in choose.sample(levels, 2) for text in sorted(texts)]
+
+
+class Together(Longest):
+    """The same with four queries that differ in a number alone."""
+
+    chance_of_another = 0.0
+
+    def some_texts(self) -> list[str]:
+        holds = self.choose.choice(["q < {n} * last(q, p)", "q > {n} * last(q, p)", "q != p + {n}", "count() < {n}"])
+        limits = self.choose.choice(["", "", ", 4", ", MAXWINDOW 6"])
+        skip = self.choose.choice(["", "", " AND q != {n}"])
+        left = self.choose.choice(["", "", " FILTER {p >= {n}}", " NEXT {k = o AND r >= {n} * p} A[./k->o][./v->r]"])
+        fold = f"FOLD {{l = k{skip}{limits} WHILE {holds}, LONGEST}} A[./k->l][./v->q]"
+        text = f"SELECT k, p, q FROM A[./k->k][./v->p]{left} {fold}"
+        level = self.choose.choice(["STRONG", "MIDDLE"])
+        return [f"{text.replace('{n}', number)} CONSISTENCY {level}" for number in ("0.5", "1", "2", "3")]
+
+    def register(self) -> None:
+        """Register all texts."""
+        texts = self.texts
+        for text in texts:
+            self.texts = [text]
+            super().register()
+        self.texts = texts
 
 
 class Heard(Corrected):
@@ -230,6 +256,11 @@ def test_late_events_correct_steps(tmp_path: Path) -> None:
     homes = [kinds[seed % 3](tmp_path / str(seed), random.Random(seed)) for seed in range(42, 42 + examples(4))]
     assert sum(home.play() for home in homes) > 10
     assert sum(home.taken_back for home in homes) > 5
+
+
+def test_longest_matches_of_queries_that_share_steps(tmp_path: Path) -> None:
+    homes = [Together(tmp_path / str(seed), random.Random(seed)) for seed in range(29, 29 + examples(16))]
+    assert sum(home.play() for home in homes) > 10
 
 
 def test_steps_over_channels_that_change_are_corrected_alike(tmp_path: Path) -> None:

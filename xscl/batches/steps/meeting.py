@@ -50,7 +50,10 @@ class Meeting:
         left_key, right_key = _keys(layout, node.skip.keys, lefts, rights)
         # Members that see other rows on the right, or have other numbers, ask for themselves.
         seen = sharing.sets.partition(rights.base)
-        alike = sharing.alike(sharing.own(node.skip.comparisons))
+        asked = node.skip.comparisons
+        if isinstance(node, Fold) and node.longest:
+            asked += node.conditions  # a run ends for all that have its row, or for none
+        alike = sharing.alike(sharing.own(asked))
         mine = sharing.sets.pieces(lefts.base, seen if alike is None else sharing.sets.partition(rights.base, alike))
         others = sharing.sets.pieces(rights.base, seen)
         self.row = mine.row

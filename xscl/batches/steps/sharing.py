@@ -153,7 +153,9 @@ def _ranked(column: Sequence[Fraction]) -> Given:
 
 
 def _leftmost(node: Node) -> Iterator[Node]:
-    """Yield the steps that stand to the right of none: no row of theirs competes with others."""
+    """Yield the steps whose rows compete with no others: they stand to the right of none, and in no LONGEST."""
+    if isinstance(node, Fold) and node.longest:
+        return
     yield node
     match node:
         case Filter():

@@ -207,7 +207,7 @@ class Tree:
             return rows.take(np.arange(count, len(rows)))
         closed = held.take(held.end != FAR)
         is_passed = np.append(is_passed, np.zeros(len(rows) - count, dtype=np.bool_))
-        return self._longest(node, rows, is_passed, out.waiting, (out.ended, out.end), closed)
+        return self._longest(node, meeting, rows, is_passed, out.waiting, (out.ended, out.end), closed)
 
     def _lefts(self, node: Fold, rows: Rows) -> Rows:
         """Return the lefts of instances, each once, with the least place of its instances."""
@@ -216,7 +216,14 @@ class Tree:
         return rows.take(numbered_rows([*rows.docs.T])[0])
 
     def _longest(
-        self, node: Fold, rows: Rows, is_passed: Bools, waiting: Int64s, ended: tuple[Int64s, Int64s], closed: Rows
+        self,
+        node: Fold,
+        meeting: Meeting,
+        rows: Rows,
+        is_passed: Bools,
+        waiting: Int64s,
+        ended: tuple[Int64s, Int64s],
+        closed: Rows,
     ) -> Rows:
         """Return the longest matches that are certain, and keep the others that may be, and those that go on.
 
@@ -227,7 +234,8 @@ class Tree:
         is_match = (rows.taken[:, node.number] > 0) & ~is_passed
         open_ = np.zeros(len(rows), dtype=np.bool_)
         open_[waiting] = True
-        self._keep(node, "left", rows.take(open_ & ~is_match & ~is_passed))
+        # Rows without an iteration are those of the beginning.
+        self._keep(node, "left", meeting.whole((open_ & ~is_match & ~is_passed)[: len(meeting.lefts)]))
         stays = open_.copy()
         stays[ended[0]] = True
         held = joined_rows([closed, rows.take(stays & is_match)])

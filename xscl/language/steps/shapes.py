@@ -22,7 +22,7 @@ _Change = Callable[[Comparison], Comparison]
 def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Fraction, ...]]:
     """Return steps without the numbers of their conditions, windows, and names of variables; and the numbers.
 
-    Nothing is taken out of a FOLD with LONGEST, and of the steps below it, for whose matches others decide.
+    Windows of a FOLD with LONGEST, and of the steps below it, stay: they end the runs that compete.
     """
     numbers: list[Fraction] = []
 
@@ -148,9 +148,9 @@ def comparisons_of(node: Node) -> Iterator[Comparison]:
 
 
 def _changed(node: Node, change: _Change) -> Node:
-    """Return steps with other conditions; nothing changes in a FOLD with LONGEST and below it."""
+    """Return steps with other conditions."""
     match node:
-        case Part() | Fold(longest=True):
+        case Part():
             return node
         case Filter():
             return replace(node, of=_changed(node.of, change), comparisons=tuple(map(change, node.comparisons)))
