@@ -11,6 +11,7 @@ from step_answers import doc
 
 CHANNELS = ("A", "A", "A", "A", "B")
 _NUMBERS = re.compile(r"(v\d* (?:[<>]=?|!?=) |\) (?:[<>]=?) )(-?\d+(?:\.\d+)?)(?! (?:ms|s|\.))")
+_TEXTS = re.compile(r"(k\d+ !?= )'\w'")
 _LENGTHS = re.compile(r"(DUR >=? )(\d+)")
 _WINDOWS = re.compile(r"(?<=[{ ])\d+(?=[,}])(?<!MOST \d)(?<!WINDOW \d)(?<![<>=] \d)")
 """Numbers on the right of conditions on values, or the factors there."""
@@ -109,7 +110,8 @@ class StepQueries:
         if choose.random() < 0.35:
             atoms.append(self.compared(choose.choice(mine), choose.choice(others)))
         if choose.random() < 0.1:
-            atoms.append(f"v{two} {choose.choice(OPS)} {choose.randint(1, 4)}")
+            op, number = choose.choice(OPS), choose.randint(1, 4)
+            atoms.append(f"k{two} {op} '{'aabA'[number - 1]}'" if op in ("=", "!=") else f"v{two} {op} {number}")
         windows = []
         if choose.random() < 0.3:
             low = choose.randint(1, 2)
@@ -132,7 +134,9 @@ class StepQueries:
             found.append(f"DUR {choose.choice(['>=', '<=', '<', '>', '='])} {choose.randint(0, 6)}")
         if choose.random() < 0.4 or not found:
             one, two = choose.choice(known), choose.choice(known)
-            found.append(self.compared(one, two))
+            compared = self.compared(one, two)
+            # A block is compared with a text instead of itself.
+            found.append(f"k{one} {'!=' if '!' in compared else '='} 'a'" if one == two else compared)
         if choose.random() < 0.1 and len(known) > 1:
             one, two = choose.sample(known, 2)
             return f"{' AND '.join(found)}, x{two} - x{one} IN [-1, 4]"
@@ -200,7 +204,8 @@ def other_numbers(choose: Random, text: str) -> str:
         return found[1] + (choose.choice("01234") if choose.random() < 0.5 else found[2])
 
     found = _LENGTHS.sub(length, _WINDOWS.sub(window, _NUMBERS.sub(other, text)))
-    return found.replace("'a'", choose.choice(["'a'", "'b'"]))
+    found = _TEXTS.sub(lambda each: f"{each[1]}'{choose.choice('abA')}'", found)
+    return found.replace("[./k = 'a']", f"[./k = '{choose.choice('ab')}']")
 
 
 def step_stream(choose: Random, count: int, *, intervals: bool = True, disorder: int = 3) -> list[Doc]:

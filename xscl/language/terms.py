@@ -37,7 +37,8 @@ class Term:
     first: Term | None = None
     """Value at the first iteration: of ``last``, and of an accumulator in the braces of its own FOLD."""
     slot: int | None = None
-    """Place of its factor among the numbers that were taken out of steps (``steps.shapes``); its constant is behind it.
+    """Place of its factor among the numbers that were taken out of steps (``steps.shapes``), with its constant behind
+    it; or the place of its text there.
     """
 
 

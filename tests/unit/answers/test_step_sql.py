@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 
@@ -35,13 +36,17 @@ def load(database: sqlite3.Connection, each: Sequence[Played]) -> None:
         database.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
     name, columns = relations.queries
     for qid, (_, numbers) in enumerate(shapes):
-        own = {"qid": qid, **{f"n{place}": float(value) for place, value in enumerate(numbers)}}
+        own = {"qid": qid, **{f"n{place}": _told(value) for place, value in enumerate(numbers)}}
         row = [own.get(column, qid) for column in columns]
         database.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
     for qid, played in enumerate(each):
         for part, (name, columns) in enumerate(relations.parts):
             for row in rows(played, qid, part, columns):
                 database.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
+
+
+def _told(value: Fraction | str) -> float | str:
+    return value if isinstance(value, str) else float(value)
 
 
 def rows(played: Played, qid: int, part: int, columns: Sequence[str]) -> list[list[object]]:

@@ -15,7 +15,7 @@ from xscl.batches.steps.sharing import Sharing, sharing_of
 from xscl.catalog.steps import read_stepped
 from xscl.catalog.tables import NEVER
 from xscl.language.outlines.steps import known_shape, known_steps
-from xscl.language.steps.shapes import comparisons_of, slots_of, step_id
+from xscl.language.steps.shapes import Number, comparisons_of, slots_of, step_id
 from xscl.language.steps.terms import Fold, Next, Node, StepsDefinition
 from xscl.language.syntax import ast
 from xscl.language.syntax.format import format_operand, format_string
@@ -72,7 +72,7 @@ def shared_step(connection: Connection, gid: int) -> SharedStep | None:
 
 
 def _number_facts(
-    own: StepsDefinition, shape: StepsDefinition, numbers: Sequence[Sequence[Fraction]]
+    own: StepsDefinition, shape: StepsDefinition, numbers: Sequence[Sequence[Number]]
 ) -> Iterator[NumberFacts]:
     """Yield the conditions whose numbers differ by query."""
     sharing, root = sharing_of(shape.root, numbers)

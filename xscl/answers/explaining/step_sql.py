@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from xscl.batches.steps.rows import Layout, layout_of, numbered_nodes, parts_in, terms_of
-from xscl.language.steps.shapes import slots_in
+from xscl.language.steps.shapes import Number, slots_in
 from xscl.language.steps.terms import (
     Between,
     Computed,
@@ -69,7 +69,7 @@ def relations_of(name: str, definition: StepsDefinition) -> StepRelations:
     return _Writer(name, definition).relations()
 
 
-def step_statement(name: str, definition: StepsDefinition, numbers: Sequence[Fraction] | None = None) -> str:
+def step_statement(name: str, definition: StepsDefinition, numbers: Sequence[Number] | None = None) -> str:
     """Return the statement of a step; ``numbers`` are those of one query, in place of its row's."""
     return _Writer(name, definition, numbers).statement()
 
@@ -78,7 +78,7 @@ def step_statement(name: str, definition: StepsDefinition, numbers: Sequence[Fra
 class _Writer:
     name: str
     definition: StepsDefinition
-    numbers: Sequence[Fraction] | None = None
+    numbers: Sequence[Number] | None = None
     written: list[str] = field(default_factory=list)
     """Relations of the statement so far."""
 
@@ -327,11 +327,15 @@ class _Writer:
         if term.slot is not None:
             if self.numbers is None:
                 return f"q.n{term.slot + behind}"
-            own = self.numbers[term.slot + behind]
+            own = Fraction(self.numbers[term.slot + behind])
         return str(own.numerator) if own.denominator == 1 else repr(float(own))
 
     def _plain(self, term: Term, scope: _Scope) -> _Pair:
         match term.kind:
+            case "text" if term.slot is not None and self.numbers is None:
+                return _Pair(f"q.n{term.slot}", "null")
+            case "text" if term.slot is not None and self.numbers is not None:
+                return _Pair("'" + str(self.numbers[term.slot]).replace("'", "''") + "'", "null")
             case "text":
                 return _Pair("'" + term.text.replace("'", "''") + "'", "null")
             case "number":

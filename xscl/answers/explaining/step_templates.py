@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 from sqlalchemy.engine import Connection
 
@@ -18,7 +17,7 @@ from xscl.catalog.steps import Stepped, read_stepped
 from xscl.catalog.suggestions import no_template
 from xscl.catalog.tables import NEVER
 from xscl.language.outlines.steps import known_shape
-from xscl.language.steps.shapes import alike, filled, step_id
+from xscl.language.steps.shapes import Number, alike, filled, step_id
 from xscl.language.steps.terms import Fold, Next, StepsDefinition
 
 __all__ = ["StepTemplate", "is_step", "read_step_templates", "step_facts", "step_rows", "step_sql_text", "step_text"]
@@ -34,7 +33,7 @@ class StepTemplate:
     name: str
     definition: StepsDefinition
     """Its shape."""
-    groups: dict[int, tuple[Stepped, tuple[Fraction, ...]]] = field(default_factory=dict)
+    groups: dict[int, tuple[Stepped, tuple[Number, ...]]] = field(default_factory=dict)
     """Groups with the numbers of their conditions."""
     queries: list[str] = field(default_factory=list)
 
@@ -150,7 +149,7 @@ def step_sql_text(catalog: Catalog, name: str, query: str | None) -> str:
     """
     with catalog.read() as connection:
         step = _read(connection, name)
-        numbers: Sequence[Fraction] | None = None
+        numbers: Sequence[Number] | None = None
         if query is not None:
             info = read_query(connection, query)
             if info.gid not in step.groups:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ from xscl.catalog.query_state import QueryState
 from xscl.catalog.steps import Stepped, SteppedQueries, read_stepped
 from xscl.catalog.windows import Reader
 from xscl.language.outlines.steps import known_shape
-from xscl.language.steps.shapes import step_id
+from xscl.language.steps.shapes import Number, step_id
 from xscl.language.steps.terms import Node, StepsDefinition
 from xscl.templates.columns import Bools, Int64s, gather
 
@@ -127,7 +126,7 @@ class SharedStep:
     first: int
     """Place from which on queries are there that are members."""
     groups: dict[int, Stepped] = field(default_factory=dict)
-    numbers: dict[int, tuple[Fraction, ...]] = field(default_factory=dict)
+    numbers: dict[int, tuple[Number, ...]] = field(default_factory=dict)
     """Numbers of the conditions of each group."""
     _together: dict[tuple[Member, ...], Members] = field(default_factory=dict)
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 import numpy as np
 
 from xscl.batches.steps.rows import Rows, objects
 from xscl.batches.steps.values import Given, Pairs
-from xscl.language.steps.shapes import filled, slots_of, with_greatest
+from xscl.language.steps.shapes import Number, filled, slots_of, with_greatest
 from xscl.language.steps.terms import Filter, Fold, Next, Node, Skip, Without
 from xscl.language.terms import Comparison
-from xscl.templates.columns import Bools, Int64s
+from xscl.templates.columns import Bools, Int64s, numbered_rows
 from xscl.templates.sequences.member_sets import MemberSets
 
 __all__ = ["Narrowed", "Sharing", "narrowed", "satisfying", "sharing_of", "with_numbers"]
@@ -35,6 +34,8 @@ class Sharing:
     dimension: Mapping[int, int] = field(default_factory=dict)
     """Dimension of a number by whose ranges rows are cut."""
 
+    ranks: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """Ranks of the texts that are taken out of the steps, by their places."""
     windows: Mapping[int, Int64s] = field(default_factory=dict)
     """Windows that are taken out of the steps by their places, ascending, in microseconds."""
 
@@ -112,17 +113,22 @@ class Sharing:
         return {slot: self.numbers[slot]._replace(which=self.numbers[slot].which[member]) for slot in slots}
 
 
-def sharing_of(root: Node, numbers: Sequence[Sequence[Fraction]]) -> tuple[Sharing, Node]:
+def sharing_of(root: Node, numbers: Sequence[Sequence[Number]]) -> tuple[Sharing, Node]:
     """Return how members with some numbers share the steps of a shape, and these with all numbers that are alike."""
     ranked = [_ranked(column) for column in zip(*numbers, strict=True)]
     same = [each.numbers[0] if len(each.numbers) == 1 else None for each in ranked]
     mine = filled(root, same)
     dimension: dict[int, int] = {}
     windows: dict[int, Int64s] = {}
+    ranks = {
+        slot: {text: rank for rank, text in enumerate(each.numbers.tolist())}
+        for slot, each in enumerate(ranked)
+        if isinstance(each.numbers[0], str)
+    }
 
     def cut(each: Comparison) -> None:
         own = [slot for slot in slots_of(each) if same[slot] is None]
-        if len(own) == 1 and each.op != "!=":
+        if len(own) == 1 and each.op != "!=" and own[0] not in ranks:
             dimension[own[0]] = len(dimension)
 
     for node in _leftmost(mine):
@@ -138,15 +144,15 @@ def sharing_of(root: Node, numbers: Sequence[Sequence[Fraction]]) -> tuple[Shari
             case Next() if (one := _walked(node.skip)) is not None:
                 cut(one)
     sets = MemberSets(len(numbers), [ranked[slot].which for slot in dimension])
-    sharing = Sharing(sets, dict(enumerate(ranked)), dimension, windows)
+    sharing = Sharing(sets, dict(enumerate(ranked)), dimension, ranks, windows)
     return sharing, with_greatest(mine, {slot: int(each[-1]) for slot, each in windows.items()})
 
 
-def _ranked(column: Sequence[Fraction]) -> Given:
+def _ranked(column: Sequence[Number]) -> Given:
     # Hashes of fractions take most of the time, so each number is looked up once.
-    first: dict[Fraction, int] = {}
+    first: dict[Number, int] = {}
     seen = np.array([first.setdefault(value, len(first)) for value in column], dtype=np.int64)
-    values = sorted(first)
+    values = sorted(first)  # numbers alone, or texts alone
     rank = np.empty(len(values), dtype=np.int64)
     rank[[first[value] for value in values]] = np.arange(len(values))
     return Given.of(objects(values), rank[seen])
@@ -205,6 +211,8 @@ def narrowed(sharing: Sharing, pairs: Pairs, comparisons: Sequence[Comparison], 
             found = _kept(found, mine.compared(each))
         elif cut:
             found = _cut(sharing, mine, each, found)
+        elif (named := _named(sharing, mine, each, found)) is not None:
+            found = named
         else:
             found = _asked(sharing, mine, each, found)
     return found
@@ -222,6 +230,32 @@ def _asked(sharing: Sharing, pairs: Pairs, each: Comparison, found: Narrowed) ->
     good = with_numbers(pairs.where(pieces.row), sharing, [each], pieces.base).compared(each)
     row, base = sharing.sets.together(pieces.row[good], pieces.base[good])
     return Narrowed(found.pair[row], base, found.box[row])
+
+
+def _named(sharing: Sharing, pairs: Pairs, each: Comparison, found: Narrowed) -> Narrowed | None:
+    """Look texts up among those that queries ask for; None: the condition is no such equality."""
+    sides = [side for side in (each.left, each.right) if side.slot in sharing.ranks]
+    if each.op != "=" or len(sides) != 1 or len(slots_of(each)) != 1:
+        return None
+    slot = sides[0].slot
+    assert slot is not None
+    values = pairs.values(each.right if sides[0] is each.left else each.left).tolist()
+    if not all(value is None or isinstance(value, str) for value in values):
+        return None
+    known, which = sharing.ranks[slot], sharing.numbers[slot].which
+    rank = np.array([-1 if value is None else known.get(value, -1) for value in values], dtype=np.int64)
+    good = np.flatnonzero(rank >= 0)
+    first, code = numbered_rows([found.base[good], rank[good]])
+    bases = []
+    for base, own in zip(found.base[good[first]].tolist(), rank[good[first]].tolist(), strict=True):
+        members = sharing.sets.of(base)
+        mine = members[which[members] == own]
+        bases.append(sharing.sets.add(mine) if len(mine) else -1)
+    base = np.array(bases, dtype=np.int64)[code]
+    there = base >= 0
+    there[there] = sharing.sets.there(base[there], found.box[good[there]])
+    good, base = good[there], base[there]
+    return Narrowed(found.pair[good], base, found.box[good])
 
 
 def _cut(sharing: Sharing, pairs: Pairs, each: Comparison, found: Narrowed) -> Narrowed:

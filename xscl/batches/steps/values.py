@@ -50,7 +50,7 @@ class _Doubles(NamedTuple):
 
 
 class Given(NamedTuple):
-    """Numbers in place of one that was taken out of steps: each pair has one of them."""
+    """Numbers, or texts, in place of one that was taken out of steps: each pair has one of them."""
 
     numbers: Objects
     """The different ones, ascending."""
@@ -62,7 +62,8 @@ class Given(NamedTuple):
     @classmethod
     def of(cls, numbers: Objects, which: Int64s) -> Given:
         """Return numbers for pairs."""
-        found = np.array([double_of(each) for each in numbers], dtype=np.float64).reshape(-1, 2)
+        known = [double_of(None if isinstance(each, str) else each) for each in numbers]
+        found = np.array(known, dtype=np.float64).reshape(-1, 2)
         return cls(numbers, found[:, 0], found[:, 1] == 1.0, which)
 
 
@@ -205,6 +206,9 @@ class Pairs:
 
     def _plain(self, term: Term) -> Objects:
         match term.kind:
+            case "text" if term.slot is not None:
+                texts: Objects = self.given[term.slot].numbers[self.given[term.slot].which]
+                return texts
             case "text":
                 return objects([term.text] * len(self.at))
             case "number":

@@ -9,7 +9,7 @@
 * ``marks``: Marks that stand for constants of texts that may differ, and texts without the pieces that do
 * ``outlines``: Texts that differ in constants alone
 * ``skeletons``: Skeletons of texts: all that is left of one without its constants
-* ``step_marks``: Numbers and windows in braces of steps that texts may differ in
+* ``step_marks``: Constants and windows in braces of steps that texts may differ in
 * ``steps``: Texts with steps that differ in numbers and windows alone: the shape of one, with the numbers of others
 * ``texts``: Outlines of registered texts: what the first text of each says, with the constants of others
 * ``window_marks``: Constants that texts with windows of matches may differ in

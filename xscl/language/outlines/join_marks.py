@@ -17,7 +17,7 @@ from xscl.language.compiled import CompiledQuery, FilledJoins
 from xscl.language.normalize import NormalJoin, NormalQuery
 from xscl.language.outlines.filled_conditions import Refused
 from xscl.language.outlines.marks import Varying
-from xscl.language.outlines.step_marks import varying_number
+from xscl.language.outlines.step_marks import varying_number, varying_text
 from xscl.language.syntax.tokens import Token
 from xscl.templates.bounds import Bounds, Case
 from xscl.templates.graph import ValueJoin
@@ -43,7 +43,7 @@ def varying_in_joins(tokens: Sequence[Token], first: CompiledQuery) -> dict[tupl
     begin = tokens[0].start
     for at in _in_braces(tokens):
         token = tokens[at]
-        known = varying_number(tokens, at, is_last=False) if token.kind == "number" else _varying_text(tokens, at)
+        known = varying_number(tokens, at, is_last=False) if token.kind == "number" else varying_text(tokens, at)
         if known is not None:
             found[token.start - begin, token.end - begin] = replace(known, is_joined=True)
     return found
@@ -66,12 +66,6 @@ def _in_braces(tokens: Sequence[Token]) -> Iterator[int]:
             inside = False
         elif inside and token.kind in ("number", "string"):
             yield at
-
-
-def _varying_text(tokens: Sequence[Token], at: int) -> Varying | None:
-    """Return what a string in braces is; None: texts do not differ in it."""
-    is_compared = {tokens[at - 1].kind, tokens[at + 1].kind} & {"=", "!="}
-    return Varying(is_text=True) if is_compared else None
 
 
 class _JoinPlace(NamedTuple):

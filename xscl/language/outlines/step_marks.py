@@ -1,4 +1,4 @@
-"""Numbers and windows in braces of steps that texts may differ in."""
+"""Constants and windows in braces of steps that texts may differ in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xscl.base.durations import UNITS
 from xscl.language.outlines.marks import Varying
 from xscl.language.syntax.tokens import Token
 
-__all__ = ["varying_in_steps", "varying_number"]
+__all__ = ["varying_in_steps", "varying_number", "varying_text"]
 
 _BESIDE = frozenset(("<", "<=", ">", ">=", "=", "!=", "+", "-", "*"))
 """Signs beside numbers of conditions."""
@@ -24,7 +24,12 @@ def varying_in_steps(tokens: Sequence[Token]) -> dict[tuple[int, int], Varying]:
     begin = tokens[0].start
     for at, is_last in _in_braces(tokens):
         token = tokens[at]
-        if token.kind == "number" and (known := varying_number(tokens, at, is_last=is_last)) is not None:
+        known = None
+        if token.kind == "number":
+            known = varying_number(tokens, at, is_last=is_last)
+        elif token.kind == "string":
+            known = varying_text(tokens, at)
+        if known is not None:
             found[token.start - begin, token.end - begin] = known
     return found
 
@@ -42,6 +47,12 @@ def varying_number(tokens: Sequence[Token], at: int, *, is_last: bool) -> Varyin
         return Varying(after.value.lower(), is_taken) if ends and (is_window or is_length) else None
     beside = before in _BESIDE or after.kind in _BESIDE
     return Varying() if beside and not is_length else None
+
+
+def varying_text(tokens: Sequence[Token], at: int) -> Varying | None:
+    """Return what a string in braces is; None: texts do not differ in it."""
+    is_compared = {tokens[at - 1].kind, tokens[at + 1].kind} & {"=", "!="}
+    return Varying(is_text=True) if is_compared else None
 
 
 def _in_braces(tokens: Sequence[Token]) -> Iterator[tuple[int, bool]]:

@@ -1,7 +1,7 @@
 """Texts with steps that differ in numbers and windows alone: the shape of one, with the numbers of others.
 
-Each mark is one number of the text's shape (``steps.shapes``).  Strings and lengths of matches belong to the outline
-(``texts``), and so do 0 and 1: p is 1 * p + 0.
+Each mark is one number or text of the query's shape (``steps.shapes``).  Lengths that limit matches belong to the
+outline (``texts``), and so do 0 and 1: p is 1 * p + 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from xscl.language.outlines.marks import Value, Varying
 from xscl.language.outlines.step_marks import varying_in_steps
 from xscl.language.outlines.texts import Fill, TextOutlines
-from xscl.language.steps.shapes import shape_of
+from xscl.language.steps.shapes import Number, shape_of
 from xscl.language.steps.steps import steps_of
 from xscl.language.steps.terms import StepsDefinition
 from xscl.language.syntax import ast
@@ -24,7 +24,7 @@ from xscl.language.syntax.tokens import Token
 
 __all__ = ["Shaped", "known_shape", "known_steps", "said_of", "step_outlines"]
 
-Shaped = tuple[StepsDefinition, tuple[Fraction, ...]]
+Shaped = tuple[StepsDefinition, tuple[Number, ...]]
 """A shape, and the numbers of a text."""
 
 
@@ -56,15 +56,17 @@ def _fill(first: Shaped, marked: Shaped, marks: Sequence[Value]) -> Fill[Shaped]
     number_of = {mark: number for number, mark in enumerate(marks)}
     slots: list[tuple[int, int, int]] = []
     for slot, value in enumerate(marked[1]):
-        if (known := number_of.get(abs(value))) is not None:
-            slots.append((slot, known, 1 if value > 0 else -1))
+        sign = -1 if isinstance(value, Fraction) and value < 0 else 1
+        if (known := number_of.get(value if isinstance(value, str) else abs(value))) is not None:
+            slots.append((slot, known, sign))
     if marked[0] != shape or sorted(number for _, number, _ in slots) != list(range(len(marks))):
         return None
 
     def filled(values: Sequence[Value]) -> Shaped:
         found = list(numbers)
         for slot, number, sign in slots:
-            found[slot] = sign * Fraction(values[number])
+            value = values[number]
+            found[slot] = value if isinstance(value, str) else sign * value
         return shape, tuple(found)
 
     return filled

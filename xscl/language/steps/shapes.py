@@ -1,4 +1,4 @@
-"""Shapes of steps: what queries have in common that differ only in the numbers of their conditions, and in windows.
+"""Shapes of steps: what queries have in common that differ only in constants of their conditions, and in windows.
 
 Queries of one shape are one step, whose rows are moved once for all of them.  A shape is a pure function of a query's
 steps, and so are the numbers that are taken out.
@@ -14,19 +14,35 @@ from xscl.base.values import digest_text
 from xscl.language.steps.terms import Filter, Fold, Next, Node, Part, Skip, StepsDefinition, Without
 from xscl.language.terms import Comparison, Term
 
-__all__ = ["alike", "comparisons_of", "filled", "shape_of", "slots_in", "slots_of", "step_id", "with_greatest"]
+__all__ = [
+    "Number",
+    "alike",
+    "comparisons_of",
+    "filled",
+    "shape_of",
+    "slots_in",
+    "slots_of",
+    "step_id",
+    "with_greatest",
+]
 
+Number = Fraction | str
+"""Number that was taken out of a shape, or the text in place of one."""
 _Change = Callable[[Comparison], Comparison]
 
 
-def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Fraction, ...]]:
-    """Return steps without the numbers of their conditions, windows, and names of variables; and the numbers.
+def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Number, ...]]:
+    """Return steps without the numbers of their conditions, texts that are equal or not, windows, and names of
+    variables; and these numbers and texts.
 
     Windows of a FOLD with LONGEST, and of the steps below it, stay: they end the runs that compete.
     """
-    numbers: list[Fraction] = []
+    numbers: list[Number] = []
 
     def taken(term: Term, op: str) -> Term:
+        if term.kind == "text" and op in ("=", "!=") and not term.functions:
+            numbers.append(term.text)
+            return replace(term, text="", slot=len(numbers) - 1)
         # What is greater or less is compared as a number in any case: p is 1 * p + 0.
         if term.kind == "text" or not (term.is_number or op not in ("=", "!=") and not term.functions):
             return term
@@ -41,7 +57,7 @@ def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Fracti
     return replace(definition, parts=parts, root=root), tuple(numbers)
 
 
-def _without_windows(node: Node, numbers: list[Fraction]) -> Node:
+def _without_windows(node: Node, numbers: list[Number]) -> Node:
     """Return steps without greatest windows, which are put behind the numbers.
 
     A step goes to the first right side that satisfies all else, however long its window is: the window says for whom
@@ -97,14 +113,17 @@ def step_id(
     return f"s3_{digest_text('step', repr(shape), repr(channels), *level, size=8)}"
 
 
-def filled(root: Node, numbers: Sequence[Fraction | None]) -> Node:
+def filled(root: Node, numbers: Sequence[Number | None]) -> Node:
     """Return steps of a shape with their numbers; those that are None stay taken out."""
 
     def given(term: Term, op: str) -> Term:
         if term.slot is None:
             return term
+        if term.kind == "text":
+            text = numbers[term.slot]
+            return replace(term, text=text, slot=None) if isinstance(text, str) else term
         factor, constant = numbers[term.slot], numbers[term.slot + 1]
-        if factor is None or constant is None:
+        if not isinstance(factor, Fraction) or not isinstance(constant, Fraction):
             return term
         is_plain = op not in ("=", "!=") and term.kind != "number" and factor == 1 and constant == 0
         return replace(term, factor=factor, constant=constant, is_number=not is_plain, slot=None)
@@ -117,15 +136,17 @@ def filled(root: Node, numbers: Sequence[Fraction | None]) -> Node:
     return _changed(root, lambda one: Comparison(given(one.left, one.op), one.op, given(one.right, one.op)))
 
 
-def alike(numbers: Sequence[Sequence[Fraction]]) -> list[Fraction | None]:
+def alike(numbers: Sequence[Sequence[Number]]) -> list[Number | None]:
     """Return the numbers that all queries of a shape have; None: they differ."""
     return [column[0] if len(set(column)) == 1 else None for column in zip(*numbers, strict=True)]
 
 
 def slots_of(comparison: Comparison) -> tuple[int, ...]:
     """Return the places of the numbers that were taken out of a condition."""
-    slots = (term.slot for term in (comparison.left, comparison.right))
-    return tuple(place for slot in slots if slot is not None for place in (slot, slot + 1))
+    terms = [term for term in (comparison.left, comparison.right) if term.slot is not None]
+    return tuple(
+        slot + behind for t in terms if (slot := t.slot) is not None for behind in range(1 + (t.kind != "text"))
+    )
 
 
 def slots_in(node: Node) -> Iterator[int]:
