@@ -146,6 +146,31 @@ def test_joins_whose_constants_are_filled_in(braces: str, filled: int) -> None:
     assert both.preparer.filled == filled and not both.refused
 
 
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("S/a->a[./b->x] JOIN {{x = y, {} s, b - a IN [-5 s, UNBOUNDED)}} T->b[./b->y]", ("10", "20", "3")),
+        ("S/a->a[./b->x] FOLLOWED BY {{x = y, {} s, b - a IN [5 s, UNBOUNDED)}} T->b[./b->y]", ("10", "20", "3")),
+        ("S/a->a[./b->x] JOIN {{x = y, {} us, 0.7 s..3 s}} T->b[./b->y]", ("750000", "760000", "6")),
+        ("S/a[./b->x] JOIN {{x = y, {} min, MAXWINDOW 750000 min}} T[./b->y]", ("10", "20", "800000")),
+        ("S/a[./b->x] JOIN {{{} min, MAXWINDOW 5 min}} T[./b->y]", ("10", "20", "3")),
+        (
+            "S->p[./b->u][contains(./c, 'a')] FOLLOWED BY {{u = w AND u != {}, 3 s}} S[./c->w]",
+            ("8000000001", "7", "8000000001.0", "9"),
+        ),
+        (
+            "S->p[./b->u][contains(./c, '{}')] FOLLOWED BY {{u + 5 >= -123 * w AND 'a' = u, 3 s}} S[./c->w]",
+            ("qy1yq", "c", "d"),
+        ),
+    ],
+)
+def test_windows_beside_others_and_constants_like_marks(text: str, given: tuple[str, ...]) -> None:
+    for order in (given, given[::-1]):
+        both = Both(FACTS)
+        for each in order:
+            both.check(text.format(each))
+
+
 def test_constants_of_texts_with_steps_that_are_filled_in() -> None:
     both = Both(FACTS)
     texts = [

@@ -18,6 +18,7 @@ from step_queries import other_numbers, step_query, step_stream
 
 from xscl.base.errors import QueryError
 from xscl.batches.steps import meeting as step_meeting
+from xscl.batches.steps import sharing as step_sharing
 from xscl.language.steps.steps import steps_of
 from xscl.language.syntax.format import format_query
 from xscl.language.syntax.parser import parse_query
@@ -275,5 +276,9 @@ def test_steps_over_what_tasks_find_are_corrected_alike(tmp_path: Path, spark: S
 
 
 def test_queries_that_are_moved_in_halves_are_told_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(step_meeting, "_MOST_ROWS", 0)
+    for module in (step_meeting, step_sharing):
+        monkeypatch.setattr(module, "MOST_ROWS", 0)
     assert sum(play(tmp_path / str(seed), seed) for seed in (3, 19)) > 15
+    home = Together(tmp_path / "together", random.Random(32))
+    home.texts = [f"A[./k->k] FILTER {{k != '{text}'}} NEXT {{k = l}} A[./k->l] CONSISTENCY MIDDLE" for text in "abA"]
+    assert home.play() > 15

@@ -91,7 +91,9 @@ def _number_facts(
 def _way(sharing: Sharing, node: Node, each: Comparison) -> str:
     if isinstance(node, Next):
         return "walk" if sharing.walked(node.skip) is each else "request"
-    return "range" if any(slot in sharing.dimension for slot in slots_of(each)) else "request"
+    slots = slots_of(each)
+    is_looked_up = each.op == "=" and len(slots) == 1 and slots[0] in sharing.ranks
+    return "range" if is_looked_up or any(slot in sharing.dimension for slot in slots) else "request"
 
 
 def _condition(definition: StepsDefinition, each: Comparison) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
+from xscl.base.values import number_text
 from xscl.batches.steps.rows import Layout, layout_of, numbered_nodes, parts_in, terms_of
 from xscl.language.steps.shapes import Number, slots_in
 from xscl.language.steps.terms import (
@@ -335,9 +336,9 @@ class _Writer:
             case "text" if term.slot is not None and self.numbers is None:
                 return _Pair(f"q.n{term.slot}", "null")
             case "text" if term.slot is not None and self.numbers is not None:
-                return _Pair("'" + str(self.numbers[term.slot]).replace("'", "''") + "'", "null")
+                return _constant(str(self.numbers[term.slot]))
             case "text":
-                return _Pair("'" + term.text.replace("'", "''") + "'", "null")
+                return _constant(term.text)
             case "number":
                 return _Pair("null", self._number(term, True))
             case "duration":
@@ -363,6 +364,10 @@ class _Writer:
         first, begins = self._value(term.first, scope), f"{scope.left}.n_{scope.fold.number} = 0"
         both = zip(first, found, strict=True)
         return _Pair(*(f"CASE WHEN {begins} THEN {one} ELSE {other} END" for one, other in both))
+
+
+def _constant(text: str) -> _Pair:
+    return _Pair("'" + text.replace("'", "''") + "'", number_text(text) or "null")
 
 
 def _function(name: str, columns: Sequence[str]) -> _Pair:

@@ -30,10 +30,9 @@ from xscl.batches.function_failures import own_terms
 from xscl.batches.memory.steps import Members, SharedStep
 from xscl.batches.settled import settled_times
 from xscl.batches.steps.files import CUT, DONE, TOLD, KeptRows, KeptSteps, Member, read_steps, state_of, write_steps
-from xscl.batches.steps.meeting import TooMany
 from xscl.batches.steps.members import Versions, kept_versions
 from xscl.batches.steps.rows import Rows, joined_rows, of_members, terms_of
-from xscl.batches.steps.sharing import Sharing
+from xscl.batches.steps.sharing import Sharing, TooMany
 from xscl.batches.steps.tree import Tree
 from xscl.batches.taking_back import Retraction, retraction_rows
 from xscl.batches.windows.answers import Frontier

@@ -14,22 +14,14 @@ import pyarrow as pa
 from xscl.base.types import LAST_TIME
 from xscl.batches.steps.members import Apart, Versions
 from xscl.batches.steps.rows import Layout, Rows, numbered_nodes, objects, parts_in
-from xscl.batches.steps.sharing import Sharing, satisfying, with_numbers
+from xscl.batches.steps.sharing import MOST_ROWS, Sharing, TooMany, satisfying, with_numbers
 from xscl.batches.steps.values import Pairs
 from xscl.language.steps.terms import Fold, Key, Next, Skip, Without
 from xscl.language.terms import Comparison
 from xscl.templates.columns import Bools, Int64s
 from xscl.templates.sequences.lanes import FAR, Hits, Lane, Requests, advance, lane_of
 
-__all__ = ["Meeting", "TooMany", "walked"]
-
-_MOST_ROWS = 2_000_000
-"""Rows of a side that are added where queries ask for themselves; behind them half of the queries are moved at a time.
-"""
-
-
-class TooMany(Exception):
-    """Runs of steps that several queries share are longer than those of one may be."""
+__all__ = ["Meeting", "walked"]
 
 
 class Meeting:
@@ -58,7 +50,7 @@ class Meeting:
         others = sharing.sets.pieces(rights.base, seen)
         self.row = mine.row
         """Row of the left that each request is of."""
-        if max(len(mine.row) - len(lefts), len(others.row) - len(rights)) > _MOST_ROWS:
+        if max(len(mine.row) - len(lefts), len(others.row) - len(rights)) > MOST_ROWS:
             raise TooMany
         self.lefts = lefts.take(mine.row)
         self.lefts.base = mine.base

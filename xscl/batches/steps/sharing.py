@@ -19,9 +19,17 @@ from xscl.language.terms import Comparison
 from xscl.templates.columns import Bools, Int64s, numbered_rows
 from xscl.templates.sequences.member_sets import MemberSets
 
-__all__ = ["Narrowed", "Sharing", "narrowed", "satisfying", "sharing_of", "with_numbers"]
+__all__ = ["MOST_ROWS", "TooMany", "Narrowed", "Sharing", "narrowed", "satisfying", "sharing_of", "with_numbers"]
 
+MOST_ROWS = 2_000_000
+"""Rows of a side, or of a condition, that are added where queries ask for themselves; behind them half of the queries
+are moved at a time.
+"""
 _Tested = Callable[[Int64s, Int64s], Bools]
+
+
+class TooMany(Exception):
+    """Runs of steps that several queries share are longer than those of one may be, or rows are too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +234,8 @@ def _asked(sharing: Sharing, pairs: Pairs, each: Comparison, found: Narrowed) ->
     """Ask a condition for each combination of numbers."""
     same = sharing.alike(sharing.own([each]))
     part = np.zeros(sharing.sets.count, dtype=np.int64) if same is None else same
+    if sharing.sets.count > 1 and len(found.base) * (int(part.max(initial=0)) + 1) > MOST_ROWS:
+        raise TooMany
     pieces = sharing.sets.pieces(found.base, part)
     good = with_numbers(pairs.where(pieces.row), sharing, [each], pieces.base).compared(each)
     row, base = sharing.sets.together(pieces.row[good], pieces.base[good])

@@ -14,10 +14,10 @@ import numpy as np
 
 from xscl.base.number_order import each_once
 from xscl.batches.steps.absence import forbidden, reach_back
-from xscl.batches.steps.meeting import Meeting, TooMany, walked
+from xscl.batches.steps.meeting import Meeting, walked
 from xscl.batches.steps.members import Versions, documents_of, with_events
 from xscl.batches.steps.rows import Layout, Rows, State, joined_rows, numbered_nodes, parts_in
-from xscl.batches.steps.sharing import Narrowed, Sharing, narrowed
+from xscl.batches.steps.sharing import Narrowed, Sharing, TooMany, narrowed
 from xscl.batches.steps.values import Pairs, begun, kept_behind
 from xscl.batches.windows.answers import Frontier
 from xscl.language.steps.terms import Filter, Fold, Next, Node, Part, Without

@@ -17,7 +17,7 @@ from xscl.language.compiled import CompiledQuery, FilledJoins
 from xscl.language.normalize import NormalJoin, NormalQuery
 from xscl.language.outlines.filled_conditions import Refused
 from xscl.language.outlines.marks import Varying
-from xscl.language.outlines.step_marks import varying_number, varying_text
+from xscl.language.outlines.step_marks import COMPARISONS, varying_number, varying_text
 from xscl.language.syntax.tokens import Token
 from xscl.templates.bounds import Bounds, Case
 from xscl.templates.graph import ValueJoin
@@ -26,6 +26,8 @@ __all__ = ["JoinMarks", "Numbers", "join_marks", "varying_in_joins"]
 
 Join = TypeVar("Join", NormalJoin, ValueJoin)
 
+_OTHERS = frozenset(("in", "last", "maxwindow", "unbounded"))
+"""Words of other windows."""
 Numbers = Mapping[Fraction, Fraction]
 """Numbers by the marks in whose places they stand: of comparisons, and of microseconds."""
 
@@ -40,11 +42,11 @@ def varying_in_joins(tokens: Sequence[Token], first: CompiledQuery) -> dict[tupl
     found: dict[tuple[int, int], Varying] = {}
     if not _is_plain(first):
         return found
-    begin = tokens[0].start
+    begin, is_alone = tokens[0].start, _has_one_window(tokens)
     for at in _in_braces(tokens):
         token = tokens[at]
         known = varying_number(tokens, at, is_last=False) if token.kind == "number" else varying_text(tokens, at)
-        if known is not None:
+        if known is not None and (known.unit is None or is_alone):
             found[token.start - begin, token.end - begin] = replace(known, is_joined=True)
     return found
 
@@ -54,6 +56,16 @@ def _is_plain(first: CompiledQuery) -> bool:
     instance = first.group.instance
     blocks = [node.block for node in instance.nodes[: len(instance.variables)]]
     return len(first.normal.blocks) == 2 and len({*zip(blocks, instance.variables, strict=True)}) == len(blocks)
+
+
+def _has_one_window(tokens: Sequence[Token]) -> bool:
+    """Tell whether the braces of a join have one plain window: bounds are the least of all windows."""
+    at = next((at for at, token in enumerate(tokens) if token.kind == "{"), len(tokens))
+    inside = tokens[at:]
+    words = [token.value.lower() for token in inside if token.kind == "name"]
+    commas = sum(token.kind == "," for token in inside) - words.count("once")
+    has_atoms = any(token.kind in COMPARISONS for token in inside)
+    return commas == has_atoms and not any(token.kind == ".." for token in inside) and _OTHERS.isdisjoint(words)
 
 
 def _in_braces(tokens: Sequence[Token]) -> Iterator[int]:

@@ -15,7 +15,7 @@ from xscl.language.syntax.format import format_string
 from xscl.language.syntax.tokens import Token
 from xscl.xpath.pattern import Constant
 
-__all__ = ["Cut", "Marked", "Value", "Varying", "cut_at", "unquoted", "with_marks"]
+__all__ = ["Cut", "Marked", "Value", "Varying", "cut_at", "may_be_mark", "unquoted", "with_marks"]
 
 Value = Fraction | str
 """Number or text that a mark stands for."""
@@ -28,6 +28,7 @@ _WHOLE = re.compile("[1-9][0-9]{0,8}")
 _MARK, _WINDOW_MARK, _WHOLE_MARK = 8_000_000_001, 700_001, 600_000_001
 _APART = 21_000
 """Marks of windows are so far apart that none of them is a whole number of a longer unit."""
+_LIKE_MARKS = re.compile(r"[678]0{5,}\d+|.*q[yz]\d+[yz]q.*", re.DOTALL)
 _BESIDE = frozenset("0123456789./")
 """Characters beside a mark that make another number of it."""
 
@@ -79,6 +80,11 @@ class Varying:
         if self.is_text:
             return format_string(unquoted(constant))
         return constant if self.unit is None else format_duration(scaled(constant, self.unit))
+
+
+def may_be_mark(constant: str) -> bool:
+    """Tell whether a constant of a text may be taken for a mark."""
+    return _LIKE_MARKS.fullmatch(number_text(constant) or constant) is not None
 
 
 def unquoted(constant: str) -> str:

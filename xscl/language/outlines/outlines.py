@@ -28,7 +28,7 @@ from xscl.language.facts import ChannelFacts
 from xscl.language.outlines.filled_conditions import Refused
 from xscl.language.outlines.join_marks import varying_in_joins
 from xscl.language.outlines.marked_queries import MarkedQuery, marked_query, shared, worded
-from xscl.language.outlines.marks import Cut, Marked, Value, Varying, cut_at, unquoted, with_marks
+from xscl.language.outlines.marks import Cut, Marked, Value, Varying, cut_at, may_be_mark, unquoted, with_marks
 from xscl.language.outlines.skeletons import QUOTES, Skeleton, bracketed, constant_spans, cut
 from xscl.language.outlines.step_marks import varying_in_steps
 from xscl.language.outlines.steps import said_of
@@ -92,6 +92,8 @@ class Outline:
             channels: the channels' schemas.
         """
         is_first = not self.is_made
+        if is_first and numbers and _is_joined(self.first) and any(map(may_be_mark, cut(text)[1])):
+            return None  # what has a mark would be equal to what has none
         if is_first:
             self.is_made = True
             self._make(text, namespaces, channels, with_joins=bool(numbers))
@@ -285,7 +287,8 @@ class Outlines:
             if found is None:
                 return
             self._skeletons[words] = found
-        found.outlines[found.key(constants)] = first
+        if not (found.free and _is_joined(first.first) and any(map(may_be_mark, constants))):
+            found.outlines[found.key(constants)] = first
 
     def refuse_joins(self, text: str) -> None:
         """Have texts of the skeleton of one parsed if they differ in constants in braces of joins."""

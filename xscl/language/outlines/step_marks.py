@@ -8,14 +8,14 @@ from xscl.base.durations import UNITS
 from xscl.language.outlines.marks import Varying
 from xscl.language.syntax.tokens import Token
 
-__all__ = ["varying_in_steps", "varying_number", "varying_text"]
+__all__ = ["COMPARISONS", "varying_in_steps", "varying_number", "varying_text"]
 
 _BESIDE = frozenset(("<", "<=", ">", ">=", "=", "!=", "+", "-", "*"))
 """Signs beside numbers of conditions."""
 _HOLDS = frozenset(("-", ".", "name", "string"))
 """Tokens that skeletons have together with a number right behind them."""
 _STEPS = frozenset(("next", "fold", "filter"))
-_COMPARISONS = frozenset(("<", "<=", ">", ">=", "=", "!="))
+COMPARISONS = frozenset(("<", "<=", ">", ">=", "=", "!="))
 
 
 def varying_in_steps(tokens: Sequence[Token]) -> dict[tuple[int, int], Varying]:
@@ -39,7 +39,7 @@ def varying_number(tokens: Sequence[Token], at: int, *, is_last: bool) -> Varyin
     before, after = tokens[at - 1].kind, tokens[at + 1]
     if before in _HOLDS and tokens[at - 1].end == tokens[at].start:
         return None
-    is_length = before in _COMPARISONS and tokens[at - 2].is_word("dur")
+    is_length = before in COMPARISONS and tokens[at - 2].is_word("dur")
     if after.kind == "name" and after.value.lower() in UNITS:
         ends = tokens[at + 2].kind in (",", "}") or tokens[at + 2].is_word("and")
         is_window = before in (",", "{")
