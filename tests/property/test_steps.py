@@ -281,4 +281,4 @@ def test_queries_that_are_moved_in_halves_are_told_the_same(tmp_path: Path, monk
     assert sum(play(tmp_path / str(seed), seed) for seed in (3, 19)) > 15
     home = Together(tmp_path / "together", random.Random(32))
     home.texts = [f"A[./k->k] FILTER {{k != '{text}'}} NEXT {{k = l}} A[./k->l] CONSISTENCY MIDDLE" for text in "abA"]
-    assert home.play() > 15
+    assert home.play(12) > 3
