@@ -154,6 +154,7 @@ def test_joins_whose_constants_are_filled_in(braces: str, filled: int) -> None:
         ("S/a->a[./b->x] JOIN {{x = y, {} us, 0.7 s..3 s}} T->b[./b->y]", ("750000", "760000", "6")),
         ("S/a[./b->x] JOIN {{x = y, {} min, MAXWINDOW 750000 min}} T[./b->y]", ("10", "20", "800000")),
         ("S/a[./b->x] JOIN {{{} min, MAXWINDOW 5 min}} T[./b->y]", ("10", "20", "3")),
+        ("S/a[./b->x] JOIN {{{} us, 0.75 s}} T[./b->y][./c > 1]", ("5", "6", "999999")),
         (
             "S->p[./b->u][contains(./c, 'a')] FOLLOWED BY {{u = w AND u != {}, 3 s}} S[./c->w]",
             ("8000000001", "7", "8000000001.0", "9"),

@@ -60,8 +60,8 @@ def _is_plain(first: CompiledQuery) -> bool:
 
 def _has_one_window(tokens: Sequence[Token]) -> bool:
     """Tell whether the braces of a join have one plain window: bounds are the least of all windows."""
-    at = next((at for at, token in enumerate(tokens) if token.kind == "{"), len(tokens))
-    inside = tokens[at:]
+    kinds = [token.kind for token in tokens]
+    inside = tokens[kinds.index("{") : kinds.index("}")] if "{" in kinds and "}" in kinds else ()
     words = [token.value.lower() for token in inside if token.kind == "name"]
     commas = sum(token.kind == "," for token in inside) - words.count("once")
     has_atoms = any(token.kind in COMPARISONS for token in inside)
