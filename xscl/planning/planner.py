@@ -109,6 +109,7 @@ class Planner:
         """Number of the specs that are answered in each way, by channel."""
         self._rows = RowPlaces(whole=self._chosen is not None)
         self._plan: Plan | None = None
+        self._is_planned = False
 
     def close(self) -> None:
         """Remove what was written for workers, and forget everything."""
@@ -149,6 +150,7 @@ class Planner:
             self._split(row_shapes(channels))
             if len(compiled) > _MANY:
                 spare_collector()
+        self._is_planned = True
         return self._plan if self._groups else None
 
     def variables(self) -> tuple[set[int], int]:
@@ -159,6 +161,10 @@ class Planner:
                 parts = (*spec.spec.edges, *spec.spec.hanging)
                 found.update(d.key for d in (spec.spec.definition, *(d for edge in parts for d in edge)))
         return found, self._subscribers.newest if isinstance(self._subscribers, Subscribers) else 0
+
+    def counted(self) -> Mapping[str, int] | None:
+        """Return how many of its newest events row windows count at most, by channel; None before the first plan."""
+        return self._program.ordinals.counts if self._is_planned else None
 
     def _asking(self, digests: Collection[int]) -> dict[int, list[int]]:
         """Return the groups of some digests of specs."""

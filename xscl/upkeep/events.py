@@ -5,8 +5,9 @@ has lost half is written again; neighbours of one size become one file, in the o
 as in a log-structured tree, so that an event is written a logarithmic number of times.
 
 Events are out of sight before they are gone: readers of events, or of their matches, ask
-``retained_from.keep_times``.  New files are written before a transaction names them, and the old ones stay for a while
-(``retired_files``).
+``retained_from.keep_times``.  A file with events that row windows of live queries may count loses none of their
+channel, so that the process that counts next finds them.  New files are written before a transaction names them, and
+the old ones stay for a while (``retired_files``).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,7 @@ from xscl.store.home import Home
 from xscl.store.inventory import changed_elsewhere, removed_unless_named
 from xscl.store.parquet import checked_dataset, read_columns
 
-__all__ = ["EventFile", "EventUpkeep", "runs_of"]
+__all__ = ["EventFile", "EventUpkeep", "Kept", "runs_of"]
 
 Numbers = npt.NDArray[np.int64]
 
@@ -68,6 +69,24 @@ class EventFile:
     first: int
     last: int
     rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Events that upkeep keeps."""
+
+    since: Mapping[str, int]
+    """Time from which on events are kept, by channel."""
+    end: int = PUBLISHED
+    """Place from which on all events that were taken in are kept."""
+    counted: Mapping[str, int] = field(default_factory=dict)
+    """An earlier one, from which on row windows of live queries count, by channel."""
+
+    def times(self, file: EventFile) -> Mapping[str, int]:
+        """Return the time from which on events of a file are kept, by channel; all are of a channel without one."""
+        if file.first >= PUBLISHED:
+            return self.since
+        return {name: time for name, time in self.since.items() if file.last < self.counted.get(name, self.end)}
 
 
 _Facts = Mapping[str, tuple[int, list[int]]]
@@ -98,13 +117,10 @@ class EventUpkeep:
         self._patient &= there
         return found
 
-    def work(self, kept: Mapping[str, int]) -> Iterator[int]:
-        """Replace files until none is left to replace; yield after each how many events are gone.
-
-        ``kept`` says from which time on events of a channel are kept.
-        """
+    def work(self, kept: Kept) -> Iterator[int]:
+        """Replace files until none is left to replace; yield after each how many events are gone."""
         files = self.files()
-        if kept:
+        if kept.since:
             for file in files:
                 gone = self._lost_events(file, kept)
                 if gone == file.rows or (gone * 2 >= file.rows and file.path not in self._patient):
@@ -112,7 +128,7 @@ class EventUpkeep:
         for inputs in self._merges(self.files()):
             yield self._replace(inputs, kept)
 
-    def oldest_kept(self, kept: Mapping[str, int]) -> int:
+    def oldest_kept(self, kept: Kept) -> int:
         """Return a place before which no event is kept: that of a file with an event that is, or behind all processed.
 
         Events of a file that batches have not finished are kept, also the ones that they have processed.
@@ -122,16 +138,16 @@ class EventUpkeep:
             unfinished = sa.select(sa.func.min(INTAKE_FILES.c.first)).where(~_is_done(processed))
             first: int | None = connection.scalar(unfinished)
         # Batches go on meanwhile, but a file that they finish has been looked at by one of the two.
-        firsts = [file.first for file in self.files() if not kept or self._lost_events(file, kept) < file.rows]
+        firsts = [file.first for file in self.files() if not kept.since or self._lost_events(file, kept) < file.rows]
         return min([processed + 1, *map(place_of, firsts), *([] if first is None else [first])])
 
     # -- what files hold ---------------------------------------------------------------------------------------
 
-    def _lost_events(self, file: EventFile, kept: Mapping[str, int]) -> float:
+    def _lost_events(self, file: EventFile, kept: Kept) -> float:
         """Estimate how many events of a file are gone; the number is exact if none or all are."""
-        gone = 0.0
+        gone, since = 0.0, kept.times(file)
         for channel, (rows, times) in self._facts_of(file).items():
-            before = bisect_left(times, kept[channel]) if channel in kept else 0
+            before = bisect_left(times, since[channel]) if channel in since else 0
             gone += rows if before == len(times) else min(rows - 1, rows * before / len(times))
         return gone
 
@@ -166,7 +182,7 @@ class EventUpkeep:
 
     # -- writing anew ------------------------------------------------------------------------------------------
 
-    def _replace(self, inputs: Sequence[EventFile], kept: Mapping[str, int]) -> int:
+    def _replace(self, inputs: Sequence[EventFile], kept: Kept) -> int:
         """Write the events of some files that are kept into one; how many were not."""
         home = self._home
         with home.catalog.read() as connection:
@@ -174,7 +190,8 @@ class EventUpkeep:
         paths = home.paths([file.path for file in inputs])
         told = _read(paths, ["docid", "channel", "ts", "id"]).sort_by("docid")
         docids = told.column("docid").to_numpy()
-        stays = _kept_mask(told, kept)
+        # Of neighbours, the last one has the newest events.
+        stays = _kept_mask(told, kept.times(inputs[-1]))
         count = int(stays.sum())
         spans = [span for row in ranges for span in _remaining_ranges(row, told, docids, stays)]
         removed = docids[~stays]

@@ -15,13 +15,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from sqlalchemy.engine import Connection
+
 from xscl.base.failpoints import step
 from xscl.base.types import now_micros
+from xscl.catalog.event_places import places_before
+from xscl.catalog.intake_order import read_processed
 from xscl.catalog.retained_from import keep_times
 from xscl.store.home import Home
 from xscl.store.retired_files import unlink_old
 from xscl.upkeep.catalog_rows import sweep_queries, trim_catalog
-from xscl.upkeep.events import EventUpkeep
+from xscl.upkeep.events import EventUpkeep, Kept
 from xscl.upkeep.results import ResultUpkeep
 
 __all__ = ["EVERY", "Upkeep"]
@@ -40,13 +44,15 @@ class _LiveQueries(Protocol):
     def variables(self) -> tuple[Collection[int], int]:
         """Return the variables of live queries, and the number of the last query among them."""
 
+    def counted(self) -> Mapping[str, int] | None:
+        """Return how many of its newest events row windows count at most, by channel; None before the first plan."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Look:
     """A look at files that goes on in a thread."""
 
-    kept: Mapping[str, int]
-    """Time from which on events are kept, by channel."""
+    kept: Kept
     oldest: Future[int]
     """A place before which no event is kept."""
 
@@ -83,7 +89,8 @@ class Upkeep:
                 if look is not None and look.oldest.done():
                     self._finish(look)
                     look = None
-                if look is None and self._batches >= EVERY:
+                # Before the first plan nobody knows what row windows count.
+                if look is None and self._batches >= EVERY and self._planner.counted() is not None:
                     look, self._batches = self._begin(pool, _CPU_S), 0
                 self._batches += 1
 
@@ -100,23 +107,30 @@ class Upkeep:
         """Begin to look at files, in a thread of the pool."""
         step("upkeep.begin")
         with self._home.catalog.read() as connection:
-            kept = keep_times(connection)
+            kept = self._kept(connection)
         # What goes now went out of use before; nobody reads it.
         unlink_old(self._home, now_micros())
         return _Look(kept, pool.submit(self._look_at_files, kept, cpu_s))
+
+    def _kept(self, connection: Connection) -> Kept:
+        """Return what is kept: nothing of what batches process from now on goes with this look."""
+        end, counts = read_processed(connection) + 1, self._planner.counted() or {}
+        newest = {name: places_before(connection, name, end, count) for name, count in counts.items()}
+        counted = {name: int(places[0]) for name, places in newest.items() if len(places)}
+        return Kept(keep_times(connection), end, counted)
 
     def _finish(self, look: _Look) -> None:
         """Wait until the files were looked at; after one look of ``_TRIMS``, look at rows of the catalogue, too."""
         oldest = look.oldest.result()
         if self._looks % _TRIMS == 0:
-            self._look_at_rows(look.kept, oldest)
+            self._look_at_rows(look.kept.since, oldest)
         self._looks += 1
 
-    def _look_at_files(self, kept: Mapping[str, int], cpu_s: float) -> int:
+    def _look_at_files(self, kept: Kept, cpu_s: float) -> int:
         """Replace files of events and of results, and return a place before which no event is kept."""
         _do_some(self._events.work(kept), cpu_s)
         oldest = self._events.oldest_kept(kept)
-        _do_some(self._results.work(kept, oldest), cpu_s)
+        _do_some(self._results.work(kept.since, oldest), cpu_s)
         return oldest
 
     def _look_at_rows(self, kept: Mapping[str, int], oldest: int) -> None:

@@ -22,7 +22,7 @@ from xscl.ingest.records import Removal
 from xscl.intake.intake import Intake
 from xscl.store import results
 from xscl.upkeep.event_export import export_events
-from xscl.upkeep.events import EventUpkeep
+from xscl.upkeep.events import EventUpkeep, Kept
 from xscl.upkeep.upkeep import Upkeep
 
 SECOND = 1_000_000
@@ -144,7 +144,7 @@ def test_what_is_out_of_sight_is_not_removed(
         assert engine.retract("A", "1").removed == 1  # its batch has not come
         engine.run_once()
         if forgotten:
-            assert sum(EventUpkeep(engine.home).work(engine.home.catalog.ask(keep_times))) > 0
+            assert sum(EventUpkeep(engine.home).work(Kept(engine.home.catalog.ask(keep_times)))) > 0
         assert [engine.retract("A", str(n)).removed for n in (0, 2, 18, 19, 29)] == [0, 0, 0, 1, 1]
         assert engine.home.catalog.ask(read_last_places)[1] == 33
 

@@ -46,8 +46,8 @@ from xscl.catalog.tables import (
 )
 from xscl.engine import Engine
 from xscl.registry.channels import set_channel
-from xscl.store.home import Home, init_home
-from xscl.upkeep.events import EventUpkeep
+from xscl.store.home import Home, init_home, open_home
+from xscl.upkeep.events import EventUpkeep, Kept
 from xscl.upkeep.health import examine_home
 from xscl.upkeep.results import ResultFolder, ResultUpkeep
 
@@ -172,8 +172,8 @@ def test_places_before_which_no_event_is_kept(engine: Engine) -> None:
     engine.register(PAIRS)
     engine.ingest([document(number, number) for number in range(4)])
     engine.run_once()
-    upkeep, all_gone = EventUpkeep(engine.home), {"S": 100 * SECOND}
-    assert upkeep.oldest_kept({}) == upkeep.oldest_kept({"S": 1 * SECOND}) == 2
+    upkeep, all_gone = EventUpkeep(engine.home), Kept({"S": 100 * SECOND})
+    assert upkeep.oldest_kept(Kept({})) == upkeep.oldest_kept(Kept({"S": 1 * SECOND})) == 2
     # A batch may find matches of later events while upkeep goes on with what it has found here.
     assert upkeep.oldest_kept(all_gone) == 6
     engine.ingest([document(number, number) for number in range(4, 8)])
@@ -628,3 +628,49 @@ def test_row_windows_over_what_is_held_do_not_depend_on_upkeep(
                 engine.run_once()
                 found.append(sorted(listed(engine)))
     assert found == [[("0", "2"), ("3", "4")]] * 2
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("looks", [0, 1])
+def test_row_windows_count_what_was_beyond_its_retention_after_a_restart(
+    tmp_path: Path, looks: int, count: int
+) -> None:
+    times = ("T", 95), ("S", 99), ("S", 1), ("T", 101), ("S", 102), ("T", 103)
+    taken = [Event(channel, str(number), ts, xml="<a><k>1</k></a>") for number, (channel, ts) in enumerate(times)]
+    home = init_home(tmp_path / "home")
+    with Engine(home) as engine:
+        for channel in "ST":
+            engine.add_channel(channel, lateness="5 s", retention="10 s")
+        engine.register(f"S//k->x FOLLOWED BY {{x = y, 5 s, LAST {count} OF x}} T//k->y", name="q")
+        for event in taken[:3]:
+            engine.ingest([event])
+        engine.run_once()
+        for _ in range(looks):
+            engine._upkeep.work(60.0)
+    with Engine(open_home(tmp_path / "home")) as engine:
+        engine.ingest(taken[3:])
+        engine.run_once()
+        assert listed(engine) == [("1", "3")] * (count > 1) + [("4", "5")]
+        # The newest events have come; the others go.
+        engine._upkeep.work(60.0)
+        there = {row["id"] for row in events(engine.home)}
+        assert "4" in there and ("2" in there) == (count > 1)
+
+
+def test_nothing_goes_before_it_is_known_what_row_windows_count(tmp_path: Path) -> None:
+    with Engine(init_home(tmp_path / "home")) as engine:
+        engine.add_channel("S", lateness="0 s", retention="1 s")
+        engine.add_channel("T", lateness="0 s")
+        engine.register("S//a->x FOLLOWED BY {x = y, 1 s, LAST 1 OF x} T//a->y", name="q")
+        for event in (document(0, 99, "T"), document(3, 100), document(6, 1)):
+            engine.ingest([event])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(xscl.upkeep.upkeep, "EVERY", 1 << 40)
+            engine.run_once()
+    with Engine(open_home(tmp_path / "home")) as engine:
+        # The first batch of this process has no events, so nothing is planned for it.
+        engine.register("T//a", name="other")
+        engine.run_once()
+        engine.ingest([document(9, 101, "T")])
+        engine.run_once()
+        assert not [match for match in engine.matches() if match.query == "q"]
