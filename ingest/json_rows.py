@@ -123,19 +123,8 @@ def python_table(
     columns = _columns(rows)
     wrong: dict[int, str] = {}
     for name, values in columns.items():
-        if _is_sound(set(map(type, values)) - {type(None)}, values):
-            continue
-        kinds = Counter(_kind(value) for value in values if value is not None)
-        wanted = kinds.most_common(1)[0][0] if kinds else None
-        # Numbers with and without fractions are of one kind.
-        allowed = {"bigint", "double"} if wanted in ("bigint", "double") else {wanted}
-        exact = "double" not in kinds
-        for place, value in enumerate(values):
-            if value is None:
-                continue
-            kind = _kind(value)
-            if kind not in allowed or (kind == "bigint" and not _fits(cast(int, value), exact=exact)):
-                wrong.setdefault(place, f"column {name!r}: expected {wanted}, found {kind} {str(value)[:80]!r}")
+        for place, told in _misfits(name, values):
+            wrong.setdefault(place, told)
     where = [f"{source}:{number}" for number in numbers]
     refused = [Rejected(where[place], "XSCL_ROW_SCHEMA", wrong[place], channel) for place in sorted(wrong)]
     taken = np.array(numbers, dtype=np.int64)
@@ -153,6 +142,23 @@ def python_table(
         schema=reading.declared,
         problems=(*problems, *refused),
     )
+
+
+def _misfits(name: str, values: Sequence[Scalar]) -> Iterator[tuple[int, str]]:
+    """Yield the places of values that are of another kind than most of their column, and the refusal of each."""
+    if _is_sound(set(map(type, values)) - {type(None)}, values):
+        return
+    kinds = Counter(_kind(value) for value in values if value is not None)
+    wanted = kinds.most_common(1)[0][0] if kinds else None
+    # Numbers with and without fractions are of one kind.
+    allowed = {"bigint", "double"} if wanted in ("bigint", "double") else {wanted}
+    exact = "double" not in kinds
+    for place, value in enumerate(values):
+        if value is None:
+            continue
+        kind = _kind(value)
+        if kind not in allowed or (kind == "bigint" and not _fits(cast(int, value), exact=exact)):
+            yield place, f"column {name!r}: expected {wanted}, found {kind} {str(value)[:80]!r}"
 
 
 def _columns(rows: Sequence[Mapping[str, Scalar]]) -> dict[str, list[Scalar]]:

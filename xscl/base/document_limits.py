@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from lxml import etree
 
@@ -130,15 +130,11 @@ def check_tree(root: etree._Element, limits: Limits) -> None:
     Raises:
         DocumentLimitError: over a limit, at the first node that is.
     """
-    nodes = depth = 0
-    spaces: list[str] = []
-    names: set[str] = set()
-    declared: set[tuple[str, str]] = set()
+    seen = _Seen(limits)
     before: tuple[str, Any] | None = None
     for event, node in _events_of(root):
         if event == "start-ns":  # comes before its element
-            spaces.append(node[1])
-            declared.add(node)
+            seen.declare(*node)
             continue
         line = node.sourceline
         if before is not None:
@@ -147,34 +143,61 @@ def check_tree(root: etree._Element, limits: Limits) -> None:
             _check_text(line, text, limits)
         before = event, node
         if event == "end":
-            depth -= 1
-            continue
-        nodes += 1
+            seen.depth -= 1
+        else:
+            seen.count(event, node, line)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Nodes and names of a document so far."""
+
+    limits: Limits
+    nodes: int = 0
+    depth: int = 0
+    names: set[str] = field(default_factory=set)
+    declared: set[tuple[str, str]] = field(default_factory=set)
+    spaces: list[str] = field(default_factory=list)
+    """Namespaces that the next element declares."""
+
+    def declare(self, prefix: str, namespace: str) -> None:
+        """Note a declaration of the element that comes next."""
+        self.spaces.append(namespace)
+        self.declared.add((prefix, namespace))
+
+    def count(self, event: str, node: etree._Element, line: int) -> None:
+        """Count an element, comment or instruction that begins on a line; refuse it over a limit."""
+        limits = self.limits
+        self.nodes += 1
         if event == "start":
-            depth += 1
-            if depth > limits.max_depth:
-                raise over_limit(line, depth, "levels of elements", limits.max_depth, "max_depth")
-            attributes = len(spaces) + len(node.attrib)
-            nodes += attributes
-            if attributes > limits.max_attributes:
-                what = "attributes of one element"
-                raise over_limit(line, attributes, what, limits.max_attributes, "max_attributes")
-            names.add(node.tag)
-            if attributes:
-                names.update(node.keys())
-                for value in node.values():
-                    _check_text(line, value, limits)
-            if spaces:
-                _check_namespaces(line, spaces, len(declared), limits)
-                spaces.clear()
+            self._count_element(node, line)
         else:
             _check_text(line, node.text, limits)
             if event == "pi":
-                names.add(node.target)
-        if len(names) > limits.max_names:
-            raise over_limit(line, len(names), "distinct names", limits.max_names, "max_names")
-        if nodes > limits.max_nodes:
-            raise over_limit(line, nodes, "elements, attributes and other nodes", limits.max_nodes, "max_nodes")
+                self.names.add(node.target)  # type: ignore[attr-defined]  # that of an instruction
+        if len(self.names) > limits.max_names:
+            raise over_limit(line, len(self.names), "distinct names", limits.max_names, "max_names")
+        if self.nodes > limits.max_nodes:
+            raise over_limit(line, self.nodes, "elements, attributes and other nodes", limits.max_nodes, "max_nodes")
+
+    def _count_element(self, node: etree._Element, line: int) -> None:
+        limits = self.limits
+        self.depth += 1
+        if self.depth > limits.max_depth:
+            raise over_limit(line, self.depth, "levels of elements", limits.max_depth, "max_depth")
+        attributes = len(self.spaces) + len(node.attrib)
+        self.nodes += attributes
+        if attributes > limits.max_attributes:
+            what = "attributes of one element"
+            raise over_limit(line, attributes, what, limits.max_attributes, "max_attributes")
+        self.names.add(cast("str", node.tag))
+        if attributes:
+            self.names.update(node.keys())
+            for value in node.values():
+                _check_text(line, value, limits)
+        if self.spaces:
+            _check_namespaces(line, self.spaces, len(self.declared), limits)
+            self.spaces.clear()
 
 
 def _check_namespaces(line: int, spaces: Sequence[str], declared: int, limits: Limits) -> None:

@@ -261,25 +261,39 @@ class _Chunk:
         passed = np.logical_or.reduceat(comes[order], cells) & ~before & ~now & (end > decided[order[cells]])
         at = order[cells]
         told = _Told(of[at], numbers[at], sees[at], ends[at])
-        found = Changes()
         living = np.zeros(self.rows.num_rows, dtype=np.bool_)
         living[row[has]] = True
-        came = told.of(now & ~before)
-        keys, witnesses = self._keys([each for each, _, _ in came]), self._witnesses([m for m, _, _ in came], living)
-        for (match, own, seen), key, witness in zip(came, keys, witnesses, strict=True):
+        return Changes(
+            found=list(self._found(told, now & ~before, living)),
+            passed=list(self._passed(told, passed, end)),
+            retracted=list(self._retracted(told, before & ~now, end, first)),
+        )
+
+    def _found(self, told: _Told, chosen: Bools, living: Bools) -> Iterator[Found]:
+        """Yield the matches that come; ``living`` are the rows that some query has now."""
+        came = told.of(chosen)
+        matches = [match for match, _, _ in came]
+        for (match, own, seen), key, witness in zip(
+            came, self._keys(matches), self._witnesses(matches, living), strict=True
+        ):
             whose = groups_with(key[0], told.numbers[own], whole=len(own) == told.sees[seen].sum())
-            found.found.append(Found(whose, *key[1:3], witness, key[3], self._place(match)))
-        gone = told.of(passed)
-        for (match, own, _), key in zip(gone, self._keys([each for each, _, _ in gone]), strict=True):
+            yield Found(whose, *key[1:3], witness, key[3], self._place(match))
+
+    def _passed(self, told: _Told, chosen: Bools, end: Int64s) -> Iterator[Found]:
+        """Yield, for each query, the matches that come and go within the batch."""
+        passed = told.of(chosen)
+        for (match, own, _), key in zip(passed, self._keys([each for each, _, _ in passed]), strict=True):
             for number, place in zip(told.numbers[own].tolist(), end[own].tolist(), strict=True):
-                found.passed.append(Found((-number,), *key[1:3], (), key[3], self._place(match), place))
-        went = told.of(before & ~now)
+                yield Found((-number,), *key[1:3], (), key[3], self._place(match), place)
+
+    def _retracted(self, told: _Told, chosen: Bools, end: Int64s, first: int) -> Iterator[Retraction]:
+        """Yield the matches that go, with the document that forbids each."""
+        went = told.of(chosen)
         for (match, own, seen), key in zip(went, self._keys([each for each, _, _ in went]), strict=True):
             place, other = self._hit_at(match, int(end[own].max()), first)
             whole = len(own) == (told.sees[seen] & (told.ends[seen] > place)).sum()
             whose = groups_with(key[0], told.numbers[own], whole=bool(whole and (told.ends[own] > place).all()))
-            found.retracted.append(Retraction(whose, *key[1:], place, other))
-        return found
+            yield Retraction(whose, *key[1:], place, other)
 
     def _hit_places(self, counts: Int64s, first: int) -> Int64s:
         """Return the place of the first forbidden document of each row, for each query of its group."""

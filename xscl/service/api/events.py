@@ -162,13 +162,7 @@ async def push(
     if kind in _LINES:
         if id is not None or ts is not None:
             raise Refused(400, "XSCL_BAD_OPTION", "id and ts of events stand in their lines")
-        if len(body) <= _SMALL:
-            records = _event_lines(body, channel, source)
-        else:
-            records = await run_in_threadpool(_event_lines, body, channel, source)
-        if len(events := [record for record in records if not isinstance(record, Removal)]) < len(records):
-            return await run_in_threadpool(_take_records, service, records)
-        return _taken(await _pushed(service, events, len(body)))
+        return await _take_lines(service, body, channel, source)
     reading = Reading(channel, id=id, ts=ts, ts_format=ts_format, ts_zone=ts_zone, columns=columns, op=op, start=start)
     return await run_in_threadpool(_take_csv, service, body, reading, channel, source)
 
@@ -234,6 +228,17 @@ async def _take_document(service: Service, event: Event) -> Taken:
         first = pushed.rejected[0]
         raise Refused(422, first.condition, first.message)
     return _taken(pushed)
+
+
+async def _take_lines(service: Service, body: bytes, channel: str, source: str) -> Taken:
+    """Take event lines; long bodies, and those with removals, are work for a thread."""
+    if len(body) <= _SMALL:
+        records = _event_lines(body, channel, source)
+    else:
+        records = await run_in_threadpool(_event_lines, body, channel, source)
+    if len(events := [record for record in records if not isinstance(record, Removal)]) < len(records):
+        return await run_in_threadpool(_take_records, service, records)
+    return _taken(await _pushed(service, events, len(body)))
 
 
 def _is_xml(kind: str) -> bool:
