@@ -72,7 +72,7 @@ def test_a_query_is_answered_once(served: Running, client: httpx2.Client, monkey
     asked = {"text": SAME.replace("FOLLOWED BY", "JOIN"), "name": "ever"}
     with served.client("read") as reader:
         found = reader.post("/v1/queries/run", json=asked)
-        assert found.headers["content-type"].startswith("application/x-ndjson")
+        assert found.headers["content-type"].startswith("application/x-ndjson"), found.text
         first, *_, end = map(json.loads, found.text.splitlines())
         assert (first["query"], [each["id"] for each in first["events"]]) == ("ever", ["o1", "o2"])
         assert end == {"end": None, "notes": []}
