@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -197,6 +198,33 @@ def test_files_follow_each_other_by_size(engine: Engine, tmp_path: Path) -> None
         deliverer.wake()
         wait_for(lambda: row(engine.home, "out")["sent"] == 31)
     assert sorted((tmp_path / "out").iterdir())[-1].name[-13:-7] == "000004"
+
+
+def test_a_copy_of_a_home_writes_over_nothing_of_the_other(engine: Engine, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    add_files(engine.home, "out", "high", out, after="start", most_bytes=1 << 20)
+    push(engine, 101, 102)
+    with delivering(engine.home):
+        wait_for(lambda: row(engine.home, "out")["sent"] == 2)
+    shutil.copytree(engine.home.root, tmp_path / "copy")
+    with Engine(open_home(tmp_path / "copy")) as copy:
+        for number, each in enumerate((engine, copy, engine, copy)):
+            # The first event of the copy comes to both.
+            push(each, *(103, 110 + number)[: 2 if number < 2 else 1], 120 + number)
+            count = len(ids(each.home))
+            with delivering(each.home):
+                wait_for(lambda home=each.home, count=count: row(home, "out")["sent"] == count)
+        assert set(lines(out)) == {*ids(engine.home), *ids(copy.home)}
+    assert len(list(out.iterdir())) > 1
+
+
+def test_lines_go_over_those_of_the_same_page_alone(tmp_path: Path) -> None:
+    path = tmp_path / "out.ndjson"
+    assert append_lines(path, 0, b"one\n") == 4
+    for left, taken in ((b"", True), (b"tw", True), (b"two\n", True), (b"t\0\0\0\0\0", True), (b"two\nthree\n", False)):
+        path.write_bytes(b"one\n" + left)
+        assert append_lines(path, 4, b"two\n") == (8 if taken else None)
+        assert path.read_bytes() == (b"one\ntwo\n" if taken else b"one\n" + left)
 
 
 def test_a_file_is_no_link_to_another_place(tmp_path: Path) -> None:

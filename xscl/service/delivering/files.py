@@ -1,14 +1,17 @@
 """Files of deliveries: lines at the end of a file that another one follows by day and by size.
 
-The catalogue says how many bytes of the file are delivered.  Bytes behind them are of a process that ended between
-writing and noting it; the next page takes their place, so a file has every match once.
+The catalogue says how many bytes of the file are delivered.  Bytes behind them with which the next page begins are of
+a process that ended between writing and noting it; the page takes their place, so a file has every match once.  Other
+bytes stay, and the page goes to a new file: a copy of the home may have written them.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from xscl.base.errors import EngineError
@@ -18,7 +21,7 @@ __all__ = ["append_lines", "next_file"]
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def next_file(folder: Path, name: str, day: str, file: str | None, size: int, most: int) -> str:
+def next_file(folder: Path, name: str, day: str, file: str | None, size: int, most: int, *, new: bool = False) -> str:
     """Choose the file that lines go to: the one that is written, or a new one.
 
     A new one begins on another day, where the last one is full, and where somebody took it away.
@@ -33,8 +36,10 @@ def next_file(folder: Path, name: str, day: str, file: str | None, size: int, mo
         file: name of the file that is written; None: none yet.
         size: its bytes that are delivered.
         most: size at which it is full.
+        new: whether others write to the one that is written.
     """
-    if file is not None and file.startswith(f"{name}-{day}-") and size < most and _holds(folder / file, size):
+    is_open = not new and size < most
+    if is_open and file is not None and file.startswith(f"{name}-{day}-") and _holds(folder / file, size):
         return file
     pattern = re.compile(rf"{re.escape(name)}-{day}-(\d{{6,}})\.ndjson", re.ASCII)
     # The name of a file that was taken away must not come again.
@@ -43,8 +48,8 @@ def next_file(folder: Path, name: str, day: str, file: str | None, size: int, mo
     return f"{name}-{day}-{max(numbers, default=0) + 1:06}.ndjson"
 
 
-def append_lines(path: Path, size: int, lines: bytes) -> int:
-    """Write lines behind the first ``size`` bytes of a file, in place of whatever is there; return its size then.
+def append_lines(path: Path, size: int, lines: bytes) -> int | None:
+    """Write lines behind the first ``size`` bytes of a file; return its size then, or None where others have written.
 
     Raises:
         EngineError: ``XSCL_CANNOT_WRITE``; ``XSCL_DISK_FULL`` is told as the former, and passes by itself.
@@ -54,6 +59,11 @@ def append_lines(path: Path, size: int, lines: bytes) -> int:
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise EngineError("XSCL_CANNOT_WRITE", f"{path} is no file")
+            with suppress(OSError):  # some file systems have no locks
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            # A machine that went down may leave zeros, which no line has.
+            if not lines.startswith(os.pread(handle, len(lines) + 1, size).rstrip(b"\0")):
+                return None
             os.ftruncate(handle, size)
             os.lseek(handle, size, os.SEEK_SET)
             left = memoryview(lines)

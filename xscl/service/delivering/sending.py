@@ -137,13 +137,16 @@ class Sender:
 
     def _append(self, delivery: Delivery, page: Page, moves: bool) -> None:
         folder, day = Path(delivery.target), format_time(now_micros())[:10].replace("-", "")
-        most = delivery.most_bytes or 1
-        file = next_file(folder, delivery.name, day, delivery.file, delivery.size, most)
-        if file != delivery.file:
-            # The name is noted first: nothing is ever written over what a catalogue does not know.
-            self._write(note_file, delivery, file)
-            delivery = replace(delivery, file=file, size=0)
-        self._sent(delivery, page, append_lines(folder / file, delivery.size, page.body), moves)
+        most, written, of_others = delivery.most_bytes or 1, None, False
+        while written is None:
+            file = next_file(folder, delivery.name, day, delivery.file, delivery.size, most, new=of_others)
+            if file != delivery.file:
+                # The name is noted first: nothing is ever written over what a catalogue does not know.
+                self._write(note_file, delivery, file)
+                delivery = replace(delivery, file=file, size=0)
+            written = append_lines(folder / file, delivery.size, page.body)
+            of_others = written is None
+        self._sent(delivery, page, written, moves)
 
     def _sent(self, delivery: Delivery, page: Page, size: int, moves: bool) -> None:
         step("deliver.sent")
