@@ -7,8 +7,9 @@ or planned for it anywhere else.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -62,6 +63,9 @@ def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) 
         ) from None
     if engine.dialect.name == "sqlite" and reader is None:
         sa.event.listen(engine, "connect", _sqlite_settings)
+        # A call that was stopped, as by Ctrl-C, may leave a transaction in either case.
+        for event in ("checkin", "invalidate"):
+            sa.event.listen(engine, event, _roll_back)
     catalog = Catalog(engine, reader)
     try:
         _make_ready(catalog, create, folder)
@@ -129,6 +133,16 @@ def _sqlite_settings(connection: object, record: object) -> None:
     # What one large transaction, or a reader that stayed long, has made of the log does not stay.
     cursor.execute(f"pragma journal_size_limit = {_LOG_BYTES}")
     cursor.close()
+
+
+def _roll_back(connection: sqlite3.Connection | None, *_: object) -> None:
+    """Give back the lock of a connection that leaves its caller.
+
+    A closed one keeps its lock for as long as anything refers to one of its statements, as a traceback does.
+    """
+    with suppress(sqlite3.Error):
+        if connection is not None and connection.in_transaction:
+            connection.rollback()
 
 
 class Catalog:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.collecting import collecting_later, spare_collector
+from xscl.base.errors import XsclError
 from xscl.base.own_functions import loaded_functions, require_functions
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.channels import all_facts, read_channels, read_streams
@@ -121,10 +122,18 @@ class Planner:
 
         The cost follows the changes since the last range, unless this range begins or ends before that one.
         """
-        catalog = self._catalog
         if connection is None:
-            with catalog.read() as connection:
+            with self._catalog.read() as connection:
                 return self.plan(first, last, connection)
+        try:
+            return self._moved(first, last, connection)
+        except BaseException as error:
+            # What was stopped half way, as by Ctrl-C, begins anew.  Where something is refused, nothing has changed.
+            if not isinstance(error, XsclError):
+                self.close()
+            raise
+
+    def _moved(self, first: int, last: int, connection: Connection) -> Plan | None:
         channels = read_channels(connection)
         facts = all_facts(channels, read_streams(connection))
         memberships = stored_memberships(connection, max(self._memberships, default=0))

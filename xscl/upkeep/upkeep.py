@@ -8,6 +8,7 @@ anywhere: files that no row names mean nothing.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -73,6 +74,8 @@ class Upkeep:
         self._batches = EVERY
         """Batches since the last look began; at first as many as call for one."""
         self._looks = 0
+        self._looking = threading.Lock()
+        """Held while files are looked at: a call that was stopped, as by Ctrl-C, may have left a thread that does."""
 
     @contextmanager
     def beside(self) -> Iterator[Callable[[], None]]:
@@ -128,10 +131,11 @@ class Upkeep:
 
     def _look_at_files(self, kept: Kept, cpu_s: float) -> int:
         """Replace files of events and of results, and return a place before which no event is kept."""
-        _do_some(self._events.work(kept), cpu_s)
-        oldest = self._events.oldest_kept(kept)
-        _do_some(self._results.work(kept.since, oldest), cpu_s)
-        return oldest
+        with self._looking:
+            _do_some(self._events.work(kept), cpu_s)
+            oldest = self._events.oldest_kept(kept)
+            _do_some(self._results.work(kept.since, oldest), cpu_s)
+            return oldest
 
     def _look_at_rows(self, kept: Mapping[str, int], oldest: int) -> None:
         with self._home.catalog.begin() as connection:

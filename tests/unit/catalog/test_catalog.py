@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -83,6 +84,24 @@ def test_a_transaction_is_one_change(catalog: Catalog) -> None:
         add(catalog, connection, "q")
         assert catalog.ask(read_queries) == [], "readers do not see it yet"
     assert len(catalog.ask(read_queries)) == 1
+
+
+def test_a_statement_that_is_stopped_gives_the_lock_back(catalog: Catalog) -> None:
+    """Also while something, as a notebook does, keeps the traceback."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as kept, catalog.begin() as connection:
+        connection.execute(HOME.update().values(schema_version=99))
+        sa.event.listen(connection, "after_cursor_execute", stop)
+        connection.execute(sa.select(HOME)).all()
+    other = sqlite3.connect(str(catalog.engine.url.database), timeout=0)
+    other.execute("begin immediate")
+    other.rollback()
+    other.close()
+    assert kept.value.__traceback__ is not None
+    assert catalog.ask(catalog.version) != 99
 
 
 @pytest.mark.parametrize("now", [5, 0, 100])

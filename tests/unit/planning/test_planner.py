@@ -78,6 +78,25 @@ def test_only_new_groups_are_compiled_and_dropped_ones_forgotten(
     assert set(planner._program.groups) == alive
 
 
+@pytest.mark.parametrize("step", ["_stale", "_bundle", "_split"])
+def test_a_plan_that_was_stopped_half_way_is_made_anew(
+    home: Home, planner: Planner, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    registry = Registry(home.catalog)
+    registry.register_many(TEXTS[:2])
+    assert planner.plan(1, NEVER - 1) is not None
+    registry.register_many(TEXTS[2:])
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Planner, step, stop)
+        planner.plan(100, NEVER - 1)
+    plan = planner.plan(100, NEVER - 1)
+    assert plan is not None and set(plan.groups) == {info.gid for info in home.catalog.ask(read_queries)}
+
+
 def test_workers_are_told_what_changes(home: Home, planner: Planner) -> None:
     registry = Registry(home.catalog)
     registry.register_many(TEXTS[:3])

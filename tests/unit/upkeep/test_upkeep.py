@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
@@ -180,6 +181,21 @@ def test_places_before_which_no_event_is_kept(engine: Engine) -> None:
     assert upkeep.oldest_kept(all_gone) == 6
     engine.run_once(batch_docs=3, stop=lambda: engine.home.catalog.ask(read_processed) > 5)
     assert upkeep.oldest_kept(all_gone) == 6, "the file has an event that no batch has processed"
+
+
+def test_a_look_that_a_stopped_call_has_left_is_waited_for(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    looking = threading.Lock()
+
+    def work(*_: object) -> Iterator[int]:
+        assert looking.acquire(blocking=False)
+        time.sleep(0.05)
+        looking.release()
+        yield 0
+
+    monkeypatch.setattr(EventUpkeep, "work", work)
+    with ThreadPoolExecutor(2) as pool:
+        for ended in [pool.submit(engine._upkeep.work, 60.0) for _ in range(2)]:
+            ended.result()
 
 
 def test_no_batch_waits_for_upkeep(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
