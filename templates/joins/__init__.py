@@ -11,6 +11,7 @@ Modules in reading order:
 * ``guarded``: guards over many pairs of documents
 * ``guarded_windows``: windows of groups with guards: which of them admit which pairs of documents
 * ``asked_edges``: matched edges of pairs of documents, without those that no query may ask for
+* ``edge_sets``: sets of matched edges: what a program asks of the pairs of documents that have one
 * ``signatures``: the matched edges of pairs that are alike, and what plans find there
 * ``link_rows``: rows of links that pairs of documents come to, and links that are refused
 * ``resolve``: matched edges of document pairs → classes

@@ -19,7 +19,7 @@ from xscl.templates.ordinals import Ordinals
 from xscl.templates.plans import Windows
 from xscl.templates.program_guards import GuardTable
 
-__all__ = ["GuardedWindows", "guarded", "guarded_windows"]
+__all__ = ["GuardedWindows", "guarded", "guarded_windows", "unguarded"]
 
 _BITS = 32
 
@@ -30,16 +30,21 @@ def guarded(windows: Windows) -> Bools:
     return found
 
 
+def unguarded(windows: Windows) -> Windows:
+    """Return some windows without those."""
+    some = guarded(windows)
+    return take(windows, ~some) if some.any() else windows
+
+
 @dataclass(frozen=True)
 class GuardedWindows:
-    """The guarded ones among some windows, by their combinations of guards."""
+    """Windows that are guarded, by their combinations of guards."""
 
     rows: Int64s
     """Places of windows, those of one combination together."""
     starts: Int64s
     """The place of each combination's first window among these, and the end."""
     windows: Windows
-    """All windows, the others among them."""
     rules: Conjunctions
 
     def sought(self, pairs: MatchedPairs, documents: Documents) -> Sought:
@@ -156,14 +161,11 @@ def _with_right(pairs: MatchedPairs) -> MatchedPairs:
     return pairs._replace(right=np.where(pairs.right < 0, pairs.left, pairs.right))
 
 
-def guarded_windows(windows: Windows, table: GuardTable) -> GuardedWindows | None:
-    """Prepare the guarded ones among some windows; None: there are none."""
-    rows = np.flatnonzero(guarded(windows))
-    if not len(rows):
-        return None
-    codes = windows.guard_l[rows].astype(np.int64) << _BITS | windows.guard_r[rows]
-    order = np.argsort(codes, kind="stable")
-    rows, codes = rows[order], codes[order]
+def guarded_windows(windows: Windows, table: GuardTable) -> GuardedWindows:
+    """Prepare some windows, which are all guarded."""
+    codes = windows.guard_l.astype(np.int64) << _BITS | windows.guard_r
+    rows = np.argsort(codes, kind="stable")
+    codes = codes[rows]
     combinations = each_once(codes)
     starts = np.searchsorted(codes, np.append(combinations, np.iinfo(np.int64).max))
     rules = Conjunctions.of(table, combinations >> _BITS, combinations & ((1 << _BITS) - 1))

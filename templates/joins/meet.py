@@ -20,13 +20,14 @@ import numpy.typing as npt
 from xscl.base.number_order import each_once
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
 from xscl.templates.joins.bounds_of_values import Bounds, bounds_of
+from xscl.templates.joins.edge_sets import Plans
 from xscl.templates.joins.edge_table import HALF_BITS, LOW_BITS, EdgeTable
 from xscl.templates.joins.families import Families
 from xscl.templates.joins.guarded_windows import guarded
 from xscl.templates.joins.matched_edges import MatchedEdges
 from xscl.templates.joins.pair_documents import documents_of_runs
 from xscl.templates.joins.passes import Pass
-from xscl.templates.joins.resolve import Plans, Resolver, grouped
+from xscl.templates.joins.resolve import Resolver, grouped
 from xscl.templates.joins.told_spans import RowSpans, tell_spans
 from xscl.templates.joins.verified_edges import Met, Places
 from xscl.templates.joins.window_cells import Documents, MatchedPairs

@@ -14,8 +14,8 @@ import numpy as np
 
 from xscl.base.number_order import each_once
 from xscl.templates.columns import Int64s
+from xscl.templates.joins.edge_sets import Plans
 from xscl.templates.joins.order import JoinOrder, PlanEdges, order_of
-from xscl.templates.joins.resolve import Plans
 
 __all__ = ["Pass", "passes"]
 

@@ -12,8 +12,7 @@ The law, held by tests: the rows are those of CQ_T (``sql``) for every query of 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -24,18 +23,21 @@ from xscl.base.number_order import each_once, order_by
 from xscl.base.values import COMPARISONS
 from xscl.templates.columns import Int32s, Int64s, gather, numbered, stacked, take
 from xscl.templates.joins.asked_edges import AskedEdges, asked_edges
+from xscl.templates.joins.edge_sets import EdgeSet, EdgeSets, GuardedPlans, Plans
 from xscl.templates.joins.guarded import Sought
-from xscl.templates.joins.guarded_windows import GuardedWindows, guarded, guarded_windows
+from xscl.templates.joins.guarded_windows import GuardedWindows, unguarded
 from xscl.templates.joins.link_rows import LinkRows, add_link_rows, link_rows
 from xscl.templates.joins.matched_edges import Matched, MatchedEdges
 from xscl.templates.joins.signatures import (
-    Cells,
+    Admitting,
     Signature,
+    Signatures,
     Solved,
     class_columns,
     class_rows,
     numbered_pairs,
     places_by_number,
+    refuse_admitted,
     refuse_pairs,
 )
 from xscl.templates.joins.solve import Solution, solve
@@ -45,7 +47,7 @@ from xscl.templates.program import Program
 from xscl.templates.results import ResultColumns
 from xscl.templates.shapes import Shapes, mixed
 
-__all__ = ["LOOK", "Plans", "Resolver", "grouped", "holds_exactly"]
+__all__ = ["LOOK", "Resolver", "grouped", "holds_exactly"]
 
 LOOK = -2
 """Class that differs from pair to pair."""
@@ -71,6 +73,9 @@ class Resolver:
         self._memo: dict[tuple[int, int], Signature] = {}
         self._solutions: dict[object, Solution] = {}
         """Solutions by plan and the matched pairs of the edges that it needs."""
+        self._admitted: dict[tuple[tuple[int, int], int], Solution] = {}
+        """Solutions by signature and the number of an instance with guards."""
+        self._sets = EdgeSets(program)
         self._size = 0
         """Numbers in the signatures."""
         self._structure = program.structure
@@ -97,17 +102,8 @@ class Resolver:
         hashes = [mixed(edges, seed) for seed in self._seeds]
         first, second = (np.add.reduceat(column, starts[:-1]) for column in hashes)
         which, examples = numbered_pairs(first, second)
-        self.classify(
-            pairs,
-            which,
-            [
-                ((int(first[at]), int(second[at])), take(edges, np.arange(starts[at], starts[at + 1])))
-                for at in examples.tolist()
-            ],
-            documents,
-            out,
-            plans,
-        )
+        signatures = Signatures(first[examples], second[examples], edges, starts[examples], starts[examples + 1])
+        self.classify(pairs, which, signatures, documents, out, plans)
 
     def _asked(
         self, pairs: MatchedPairs, starts: Int64s, edges: MatchedEdges, documents: Documents
@@ -134,15 +130,7 @@ class Resolver:
         """Return the same for pairs of one matched edge: row ``which[i]`` of ``edges``, whose rows are all
         different.
         """
-        first, second = (mixed(edges, seed) for seed in self._seeds)
-        self.classify(
-            pairs,
-            which,
-            [((int(first[at]), int(second[at])), take(edges, np.array([at]))) for at in range(len(first))],
-            documents,
-            out,
-            plans,
-        )
+        self.classify(pairs, which, Signatures.of_single(edges, self._seeds), documents, out, plans)
 
     def whole_classes(self, edges: MatchedEdges, places: tuple[int, int], out: ResultColumns, plans: Plans) -> Int32s:
         """Return the class of all pairs that have one matched edge each and that no time and no stream tells apart.
@@ -156,17 +144,17 @@ class Resolver:
         Returns:
             The class; -1 where there is none, ``LOOK`` where each pair has to be looked at.
         """
-        first, second = (mixed(edges, seed) for seed in self._seeds)
-        found = np.full(len(first), LOOK, dtype=np.int32)
-        for at in range(len(first) if places[1] < PUBLISHED else 0):
-            key = int(first[at]), int(second[at])
-            signature = self._signature(key, take(edges, np.array([at])), plans)
+        signatures = Signatures.of_single(edges, self._seeds)
+        found = np.full(len(edges.edge), LOOK, dtype=np.int32)
+        for at in range(len(edges.edge) if places[1] < PUBLISHED else 0):
+            asked = self._sets.of(frozenset([int(edges.edge[at])]), plans)
+            signature = self._signature(signatures, at, asked, plans)
             windows = signature.windows
-            if signature.links or signature.refuses:
+            if signature.links or signature.refuses or asked.guarded is not None:
                 continue
             if windows is None:
                 found[at] = -1
-            elif signature.guarded is None and admit_all(windows, *places):
+            elif admit_all(windows, *places):
                 rows = list(class_rows(signature, np.arange(len(windows.gid))))
                 found[at] = out.add_class(rows) if rows else -1
         return found
@@ -181,100 +169,120 @@ class Resolver:
         _, examples, which = numbered(codes)
         least, greatest = int(docs.min()), int(docs.max())
         ordinary = greatest < PUBLISHED and documents.memberships is None
-        distinct = take(edges, examples)
-        keys = zip(*(mixed(distinct, seed).tolist() for seed in self._seeds), strict=True)
+        signatures = Signatures.of_single(take(edges, examples), self._seeds)
         classes = np.full(len(examples), -1, dtype=np.int32)
-        others: list[tuple[tuple[int, int], MatchedEdges]] = []
-        place_of_other = np.full(len(examples), -1, dtype=np.int64)
-        for number, key in enumerate(keys):
-            own = MatchedEdges(*(column[number : number + 1] for column in distinct))
-            signature = self._signature(key, own, None)
+        others: list[int] = []
+        for number, edge in enumerate(signatures.edges.edge.tolist()):
+            asked = self._sets.of(frozenset([edge]), None)
+            signature = self._signature(signatures, number, asked, None)
             whole = signature.whole
             plain = ordinary and whole is not None and whole[0] <= least and greatest <= whole[1]
-            if plain and not signature.links and not signature.refuses:
+            if plain and asked.guarded is None and not signature.links and not signature.refuses:
                 if signature.rows is None:
                     assert signature.windows is not None
                     every = np.arange(len(signature.windows.gid))
                     signature.rows = list(class_rows(signature, every))
                 classes[number] = out.add_class(signature.rows)
             else:
-                place_of_other[number] = len(others)
-                others.append((key, own))
+                others.append(number)
         of_row = classes[which]
         kept = of_row >= 0
         out.add_pairs(docs[kept], np.full(int(kept.sum()), -1), of_row[kept])
         if others:
-            of = np.flatnonzero(place_of_other[which] >= 0)
+            some = np.array(others)
+            place = np.full(len(examples), -1, dtype=np.int64)
+            place[some] = np.arange(len(some))
+            of = np.flatnonzero(place[which] >= 0)
             pairs = MatchedPairs(docs[of], np.full(len(of), -1), ts[of], ts[of])
-            self.classify(pairs, place_of_other[which[of]], others, documents, out, None)
+            self.classify(pairs, place[which[of]], signatures.some(some), documents, out, None)
 
     def classify(
         self,
         pairs: MatchedPairs,
         which: npt.NDArray[np.integer],
-        signatures: Sequence[tuple[tuple[int, int], MatchedEdges]],
+        signatures: Signatures,
         documents: Documents,
         out: ResultColumns,
         plans: Plans | None,
     ) -> None:
         """Add what pairs come to whose signatures are numbered; what each number stands for is told once."""
-        guards = self.program.guards
-        if guards and len(signatures) > 1 and len(pairs.left) * len(guards.facts_read) <= _MANY_ADMITTED:
+        sets, of_signature = self._sets_of(signatures, plans)
+        guards, some = self.program.guards, sum(each.guarded is not None for each in sets)
+        if some > 1 and len(pairs.left) * len(guards.facts_read) <= _MANY_ADMITTED:
             docs = each_once(np.concatenate([pairs.left, pairs.right]))
             documents = documents.looked_up(docs[docs >= 0])
+        if some:
+            for number, members in places_by_number(of_signature[which], len(sets)):
+                guarded = sets[number].guarded
+                if guarded is not None:
+                    at = np.arange(len(which)) if members is None else members
+                    self._add_guarded(guarded, take(pairs, at), which[at].astype(np.int64), signatures, documents, out)
+        if not any(each.plans for each in sets):
+            return
         links: list[LinkRows] = []
-        for number, members in places_by_number(which, len(signatures)):
-            key, edges = signatures[number]
-            signature = self._signature(key, edges, plans)
+        asked = [sets[place] for place in of_signature.tolist()]
+        for number, members in places_by_number(which, len(asked)):
+            if not asked[number].plans:
+                continue
+            signature = self._signature(signatures, number, asked[number], plans)
             of = pairs if members is None else take(pairs, members)
             links += link_rows(signature, of, documents, self.program, out)
             if signature.instances:
-                if signature.guarded is None:
-                    self._add_classes(signature, of, documents, out)
-                    continue
-                for part, sought in _parts(signature.guarded, of, documents):
-                    self._add_guarded(signature, part, sought, documents, out)
+                self._add_classes(signature, of, documents, out)
         add_link_rows(links, documents, out)
+
+    def _sets_of(self, signatures: Signatures, plans: Plans | None) -> tuple[list[EdgeSet], Int64s]:
+        """Return the sets of edges of some signatures, with what is asked of them; and which one each has."""
+        if len(signatures.begin) == 1:
+            edges = frozenset(signatures.of(0).edge.tolist())
+            return [self._sets.of(edges, plans)], np.zeros(1, dtype=np.int64)
+        counts = signatures.end - signatures.begin
+        at, _ = gather(signatures.begin, counts)
+        hashes = (mixed([signatures.edges.edge[at]], seed) for seed in self._seeds)
+        which, examples = numbered_pairs(*(np.add.reduceat(each, np.cumsum(counts) - counts) for each in hashes))
+        edges_of = (frozenset(signatures.of(number).edge.tolist()) for number in examples.tolist())
+        return [self._sets.of(edges, plans) for edges in edges_of], which
 
     # -- signatures --------------------------------------------------------------------------------------------
 
-    def _signature(self, key: tuple[int, int], edges: MatchedEdges, plans: Plans | None) -> Signature:
-        full = len(self._memo) >= _MEMO_SIZE or self._size >= _MEMO_NUMBERS
-        if self._structure != self.program.structure or full:
-            self._memo.clear()
-            self._solutions.clear()
-            self._size = 0
-            self._structure = self.program.structure
+    def _signature(self, signatures: Signatures, number: int, asked: EdgeSet, plans: Plans | None) -> Signature:
+        """Return the meaning of a signature for plans that have windows without guards, and for links."""
+        self._forget()
+        key = signatures.key(number)
         if plans is not None:
             key = key[0] ^ plans.number, key[1]
         known = self._memo.get(key)
-        if known is None:
-            known = self._memo[key] = self._solve(edges, plans)
-            self._size += sum(solved.size for solved in (*known.instances, *known.links))
-        if known.version != self.program.version:
-            windows = [self.program.windows(solved.plan.number) for solved in known.instances]  # type: ignore[union-attr]
+        if known is None or known.version != self.program.version:
+            if known is None or known.asked != asked.names:
+                self._size -= 0 if known is None else known.size
+                known = self._memo[key] = self._solve(signatures.of(number), asked)
+                self._size += known.size
+            windows = [unguarded(self.program.windows(solved.plan.number)) for solved in known.instances]  # type: ignore[union-attr]
             self._size -= known.starts[-1]
             known.starts = tuple(np.cumsum([0, *(len(each.gid) for each in windows)]).tolist())
             known.windows = stacked(windows) if windows else None
-            known.plain = known.guarded = None
-            if known.windows is not None and guarded(known.windows).any():
-                known.guarded = guarded_windows(known.windows, self.program.guards.table)
-                known.plain = np.flatnonzero(~guarded(known.windows))
             known.version = self.program.version
             known.whole, known.rows = whole_span(known.windows), None
             self._size += known.starts[-1]
         return known
 
-    def _solve(self, edges: MatchedEdges, plans: Plans | None) -> Signature:
+    def _forget(self) -> None:
+        """Forget what is remembered where plans have changed, or where it is much."""
+        full = len(self._memo) >= _MEMO_SIZE or self._size >= _MEMO_NUMBERS or len(self._admitted) >= _MOST_SOLUTIONS
+        if self._structure != self.program.structure or full:
+            self._memo.clear()
+            self._solutions.clear()
+            self._admitted.clear()
+            self._size = 0
+            self._structure = self.program.structure
+
+    def _solve(self, edges: MatchedEdges, asked: EdgeSet) -> Signature:
         matched = Matched(edges, self.shapes, self.program)
-        found = Signature([], [])
-        for edge in sorted(matched.edges):
-            for plan in self.program.by_edge.get(edge, ()):
-                if plan.needs <= matched.edges and (plans is None or plans.includes(plan)):
-                    solution = self._solution(plan, matched)
-                    if solution:
-                        solved = Solved(plan, solution)
-                        (found.links if isinstance(plan, LinkPlan) else found.instances).append(solved)
+        found = Signature([], [], asked.names)
+        for plan in asked.plans:
+            solution = self._solution(plan, matched)
+            if solution:
+                (found.links if isinstance(plan, LinkPlan) else found.instances).append(Solved(plan, solution))
         return found
 
     def _solution(self, plan: InstancePlan | LinkPlan, matched: Matched) -> Solution:
@@ -308,40 +316,64 @@ class Resolver:
         _add_known(pairs, classes[cells], out)
 
     def _add_guarded(
-        self, signature: Signature, pairs: MatchedPairs, sought: Sought, documents: Documents, out: ResultColumns
+        self,
+        asked: GuardedPlans,
+        pairs: MatchedPairs,
+        which: Int64s,
+        signatures: Signatures,
+        documents: Documents,
+        out: ResultColumns,
     ) -> None:
-        """Add what pairs come to that windows with guards admit: as many classes as different sets of groups."""
-        which, cells = self._cells(signature, pairs, sought, documents)
-        classes = out.add_classes(len(cells.starts) - 1, list(class_columns(signature, cells)))
-        if signature.refuses:
-            for cell, members in places_by_number(which, len(classes)):
-                of = pairs if members is None else take(pairs, members)
-                refuse_pairs(signature, cells.of(cell), of, documents, out)
-        _add_known(pairs, classes[which], out)
+        """Add what pairs of a set come to that windows with guards admit: as many classes as there are different sets
+        of groups and signatures.
 
-    def _cells(
-        self, signature: Signature, pairs: MatchedPairs, sought: Sought, documents: Documents
-    ) -> tuple[Int64s, Cells]:
-        """Return a number for each pair, equal where the same windows admit; and the windows of each."""
-        windows, memberships, plain = signature.windows, self.program.memberships, signature.plain
-        ordinals = self.program.ordinals
-        assert windows is not None and plain is not None and signature.guarded is not None
-        cells, admits = np.zeros(len(pairs.left), dtype=np.int64), [np.empty(0, dtype=np.int64)]
-        if len(plain):
-            of_pair, seen = window_cells(take(windows, plain), pairs, documents, memberships, ordinals)
-            cells, admits = cells if of_pair is None else of_pair, [plain[np.flatnonzero(each)] for each in seen]
-        pair, row = signature.guarded.admitting(pairs, sought, documents, memberships, ordinals)
-        which, examples = _alike(pair, row, cells, self._seeds)
-        # Of the windows without guards those of the example's cell, and behind them the guarded ones.
-        sizes = np.array([len(each) for each in admits])
-        at, cell = gather((np.cumsum(sizes) - sizes)[cells[examples]], sizes[cells[examples]])
-        begin = np.searchsorted(pair, examples)
-        own, of_own = gather(begin, np.searchsorted(pair, examples, side="right") - begin)
-        rows, cell = np.concatenate([np.concatenate(admits)[at], row[own]]), np.concatenate([cell, of_own])
-        both = cell << _BITS | rows
-        both.sort()
-        starts = np.searchsorted(both, np.arange(len(examples) + 1) << _BITS)
-        return which, Cells(starts, both & ((1 << _BITS) - 1))
+        ``which`` are the numbers of the pairs' signatures.
+        """
+        memberships, ordinals = self.program.memberships, self.program.ordinals
+        for at, sought in _parts(asked.rules, pairs, np.arange(len(which)), documents):
+            part = take(pairs, at)
+            pair, row = asked.rules.admitting(part, sought, documents, memberships, ordinals)
+            codes = which[at[pair]] * len(asked.plans) + asked.of_windows(row)
+            distinct, _, of = numbered(codes)
+            solved = self._solved(distinct, asked, signatures)
+            if not all(each.solution for each in solved):
+                kept = np.array([bool(each.solution) for each in solved])[of]
+                pair, row, of = pair[kept], row[kept], of[kept]
+            if len(pair):
+                some = Admitting(asked.windows, pair, row, solved, of)
+                self._add_admitted(some, take(part, each_once(pair)), which[at], documents, out)
+
+    def _add_admitted(
+        self, some: Admitting, pairs: MatchedPairs, which: Int64s, documents: Documents, out: ResultColumns
+    ) -> None:
+        """Add what windows come to that admit some pairs; ``which`` are the numbers of signatures of all pairs."""
+        begin = np.flatnonzero(np.diff(some.pair, prepend=-1))
+        counts = np.diff(np.append(begin, len(some.pair)))
+        alike, examples = _alike(
+            np.repeat(np.arange(len(begin)), counts), some.row, which[some.pair[begin]], self._seeds
+        )
+        own, cell = gather(begin[examples], counts[examples])
+        classes = out.add_classes(len(examples), list(class_columns(some, own, cell)))
+        if any(each.solution.refusals for each in some.solved):
+            refuse_admitted(some, pairs, documents, out)
+        _add_known(pairs, classes[alike], out)
+
+    def _solved(self, codes: Int64s, asked: GuardedPlans, signatures: Signatures) -> list[Solved]:
+        """Return how plans are solved in signatures: each code is the number of a signature and a plan's place."""
+        self._forget()
+        found: list[Solved] = []
+        matched: dict[int, Matched] = {}
+        for code in codes.tolist():
+            number, place = divmod(code, len(asked.plans))
+            plan = asked.plans[place]
+            key = signatures.key(number), plan.number
+            solution = self._admitted.get(key)
+            if solution is None:
+                if number not in matched:
+                    matched[number] = Matched(signatures.of(number), self.shapes, self.program)
+                solution = self._admitted[key] = self._solution(plan, matched[number])
+            found.append(Solved(plan, solution))
+        return found
 
 
 def _add_known(pairs: MatchedPairs, classes: Int32s, out: ResultColumns) -> None:
@@ -350,16 +382,18 @@ def _add_known(pairs: MatchedPairs, classes: Int32s, out: ResultColumns) -> None
     out.add_pairs(pairs.left[kept], pairs.right[kept], classes[kept])
 
 
-def _parts(windows: GuardedWindows, pairs: MatchedPairs, documents: Documents) -> Iterator[tuple[MatchedPairs, Sought]]:
-    """Yield pairs some at a time, and how their windows are looked for, so that what guards admit of each part fits in
-    memory.
+def _parts(
+    windows: GuardedWindows, pairs: MatchedPairs, at: Int64s, documents: Documents
+) -> Iterator[tuple[Int64s, Sought]]:
+    """Yield places of pairs, some at a time, and how their windows are looked for, so that what guards admit of each
+    part fits in memory.
     """
-    sought, many = windows.sought(pairs, documents), len(pairs.left)
-    if many == 1 or windows.most(sought) <= _MANY_ADMITTED:
-        yield pairs, sought
+    sought = windows.sought(take(pairs, at), documents)
+    if len(at) == 1 or windows.most(sought) <= _MANY_ADMITTED:
+        yield at, sought
         return
-    for part in (slice(0, many // 2), slice(many // 2, many)):
-        yield from _parts(windows, MatchedPairs(*(column[part] for column in pairs)), documents)
+    for part in np.split(at, [len(at) // 2]):
+        yield from _parts(windows, pairs, part, documents)
 
 
 def _alike(pair: Int64s, row: Int64s, cells: Int64s, seeds: tuple[int, int]) -> tuple[Int64s, Int64s]:
@@ -373,15 +407,6 @@ def _alike(pair: Int64s, row: Int64s, cells: Int64s, seeds: tuple[int, int]) -> 
         np.add.at(found, pair, mixed([row], seed))
         sums.append(mixed([found.view(np.int64), cells], seed))
     return numbered_pairs(*sums)
-
-
-@dataclass(frozen=True)
-class Plans:
-    """Some instances and links of a program."""
-
-    number: int
-    """Different for different ones."""
-    includes: Callable[[InstancePlan | LinkPlan], bool]
 
 
 def grouped(left: Int64s, right: Int64s) -> tuple[npt.NDArray[np.int64], Int64s]:

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from xscl.base.number_order import order_of
+from xscl.base.number_order import each_once, order_of
 from xscl.templates.class_columns import ClassColumns
 from xscl.templates.columns import Int64s, numbered
-from xscl.templates.joins.guarded_windows import GuardedWindows
+from xscl.templates.joins.matched_edges import MatchedEdges
 from xscl.templates.joins.solve import Solution
 from xscl.templates.joins.window_cells import Documents, MatchedPairs
 from xscl.templates.plans import InstancePlan, LinkPlan, Windows
 from xscl.templates.results import Admitted, ClassRow, ResultColumns
+from xscl.templates.shapes import mixed
 
 __all__ = [
-    "Cells",
+    "Admitting",
     "Signature",
+    "Signatures",
     "Solved",
     "class_columns",
     "class_rows",
     "numbered_pairs",
     "places_by_number",
+    "refuse_admitted",
     "refuse_pairs",
 ]
 
@@ -46,22 +49,53 @@ class Solved(NamedTuple):
         return rows + sum(len(results) for results, _ in self.solution.matches)
 
 
+class Signatures(NamedTuple):
+    """Signatures of pairs, numbered from 0 on."""
+
+    first: npt.NDArray[np.uint64]
+    """Half a hash of each."""
+    second: npt.NDArray[np.uint64]
+    edges: MatchedEdges
+    begin: Int64s
+    """The first of the matched edges of each."""
+    end: Int64s
+
+    @classmethod
+    def of_single(cls, edges: MatchedEdges, seeds: tuple[int, int]) -> Signatures:
+        """Return signatures of one matched edge each."""
+        first, second = (mixed(edges, seed) for seed in seeds)
+        begin = np.arange(len(edges.edge))
+        return cls(first, second, edges, begin, begin + 1)
+
+    def key(self, number: int) -> tuple[int, int]:
+        """Return the hash of one."""
+        return int(self.first[number]), int(self.second[number])
+
+    def of(self, number: int) -> MatchedEdges:
+        """Return the matched edges of one."""
+        begin, end = self.begin[number], self.end[number]
+        return MatchedEdges(*(column[begin:end] for column in self.edges))
+
+    def some(self, numbers: Int64s) -> Signatures:
+        """Return some of them."""
+        begin, end = self.begin[numbers], self.end[numbers]
+        return Signatures(self.first[numbers], self.second[numbers], self.edges, begin, end)
+
+
 @dataclass(slots=True)
 class Signature:
-    """The meaning of a signature."""
+    """The meaning of a signature for plans that have windows without guards, and for links."""
 
     instances: list[Solved]
     links: list[Solved]
+    asked: frozenset[tuple[bool, int]] = frozenset()
+    """Names of the plans that were looked for."""
     version: int = -1
     """The version of the program that has the windows."""
     windows: Windows | None = None
-    """Windows of all groups of all instances, one instance after another."""
+    """Windows without guards of all groups of all instances, one instance after another."""
     starts: tuple[int, ...] = (0,)
     """The first window of each instance, and the end."""
-    plain: npt.NDArray[np.int64] | None = None
-    """Places of the windows without guards; None: none has one."""
-    guarded: GuardedWindows | None = None
-    """The others."""
     whole: tuple[int, int] | None = None
     """Between which documents all windows admit every document of no stream by itself; None: some window does not."""
     rows: list[ClassRow] | None = None
@@ -72,18 +106,24 @@ class Signature:
         """Whether a plan exceeds a limit."""
         return any(solved.solution.refusals for solved in (*self.instances, *self.links))
 
+    @property
+    def size(self) -> int:
+        """The numbers in it, about."""
+        return sum(solved.size for solved in (*self.instances, *self.links)) + self.starts[-1]
 
-class Cells(NamedTuple):
-    """Cells of pairs: all pairs of one are admitted by the same windows."""
 
-    starts: Int64s
-    """The first window of each cell, and the end."""
-    rows: Int64s
-    """Places of windows, those of each cell rising."""
+class Admitting(NamedTuple):
+    """Windows with guards that admit pairs."""
 
-    def of(self, cell: int) -> Int64s:
-        """Return the places of the windows of a cell."""
-        return self.rows[self.starts[cell] : self.starts[cell + 1]]
+    windows: Windows
+    pair: Int64s
+    """Places of pairs, rising."""
+    row: Int64s
+    """The window beside each."""
+    solved: Sequence[Solved]
+    """Plans as they are solved in signatures."""
+    of: Int64s
+    """The place in ``solved`` of each window's plan in the pair's signature."""
 
 
 def numbered_pairs(
@@ -149,23 +189,37 @@ def class_rows(signature: Signature, admits: npt.NDArray[np.int64]) -> Iterator[
             yield ClassRow("match", plan.number, results, nodes, by)
 
 
-def class_columns(signature: Signature, cells: Cells) -> Iterator[ClassColumns]:
-    """Iterate over the rows of the classes of a signature's pairs, a class for each cell."""
-    windows = signature.windows
-    assert windows is not None
-    cell = np.repeat(np.arange(len(cells.starts) - 1), np.diff(cells.starts))
-    instance = np.searchsorted(signature.starts, cells.rows, side="right") - 1
-    order = order_of(instance, len(signature.instances))
-    ends = np.searchsorted(instance[order], np.arange(len(signature.instances) + 1)).tolist()
-    for solved, start, end in zip(signature.instances, ends[:-1], ends[1:], strict=True):
+def class_columns(some: Admitting, own: Int64s, cell: Int64s) -> Iterator[ClassColumns]:
+    """Iterate over the rows of the classes of cells, whose pairs are admitted alike and have one signature.
+
+    ``own`` are the places of the windows of one pair of each cell, and ``cell`` their cells, rising.
+    """
+    order = order_of(some.of[own], len(some.solved))
+    ends = np.searchsorted(some.of[own][order], np.arange(len(some.solved) + 1)).tolist()
+    for solved, start, end in zip(some.solved, ends[:-1], ends[1:], strict=True):
         if start == end:
             continue
         plan, of = solved.plan, order[start:end]
         assert isinstance(plan, InstancePlan)
         begins = np.flatnonzero(np.diff(cell[of], prepend=-1))
-        rows = cells.rows[of]
-        columns = cell[of][begins], np.append(begins, len(of)), windows.gid[rows], windows.case[rows]
+        rows = some.row[own[of]]
+        columns = cell[of][begins], np.append(begins, len(of)), some.windows.gid[rows], some.windows.case[rows]
         for row in solved.solution.rows:
             yield ClassColumns("rout", plan.number, row.nodes, None, row.others, *columns)
         for results, nodes in solved.solution.matches:
             yield ClassColumns("match", plan.number, results, nodes, None, *columns)
+
+
+def refuse_admitted(some: Admitting, pairs: MatchedPairs, documents: Documents, out: ResultColumns) -> None:
+    """Say which groups, of those whose windows admit some pairs, exceed a limit in them.
+
+    ``pairs`` are those that are admitted, in their order.
+    """
+    place = np.cumsum(np.diff(some.pair, prepend=-1) > 0) - 1
+    for number, solved in enumerate(some.solved):
+        for reason in solved.solution.refusals:
+            mine = np.flatnonzero(some.of == number)
+            for at in each_once(place[mine]).tolist():
+                groups = each_once(some.windows.gid[some.row[mine[place[mine] == at]]])
+                members = documents.members(int(pairs.left[at]), int(pairs.right[at]))
+                out.add_refused(members, groups.tolist(), reason)

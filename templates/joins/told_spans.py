@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from xscl.templates.columns import Bools, Int32s, Int64s, gather
+from xscl.templates.joins.edge_sets import Plans
 from xscl.templates.joins.matched_edges import MatchedEdges
-from xscl.templates.joins.resolve import LOOK, Plans, Resolver
+from xscl.templates.joins.resolve import LOOK, Resolver
 from xscl.templates.pair_spans import PairSpans
 from xscl.templates.results import ResultColumns
 from xscl.templates.runs.view import RunView

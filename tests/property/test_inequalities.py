@@ -18,9 +18,10 @@ import xscl.templates.joins.resolve
 import xscl.templates.joins.verify
 from xscl.base.values import COMPARISONS
 from xscl.language.syntax.parser import parse_query
+from xscl.templates.joins.edge_sets import EdgeSet
 from xscl.templates.joins.families import candidates, families_of
 from xscl.templates.joins.matched_edges import Matched, MatchedEdges
-from xscl.templates.joins.resolve import Plans, Resolver
+from xscl.templates.joins.resolve import Resolver
 from xscl.templates.joins.signatures import Signature
 from xscl.templates.joins.solve import Solution
 from xscl.templates.plans import Edge, EdgeKey, InstancePlan, LinkPlan
@@ -121,9 +122,9 @@ def test_pairs_that_satisfy_half_of_each_query_have_no_signature(
     solved: list[MatchedEdges] = []
     solve = Resolver._solve
 
-    def counted(self: Resolver, edges: MatchedEdges, plans: Plans | None) -> Signature:
+    def counted(self: Resolver, edges: MatchedEdges, asked: EdgeSet) -> Signature:
         solved.append(edges)
-        return solve(self, edges, plans)
+        return solve(self, edges, asked)
 
     monkeypatch.setattr(Resolver, "_solve", counted)
     texts = [

@@ -319,11 +319,11 @@ def _template(move: Move) -> RowTemplate | None:
     if not leaves:
         return None
     if all(leaf.alone for _, leaf in leaves):
-        return alone([(state.key, leaf.functions, bool(leaf.pairs)) for state, leaf in leaves])
+        return alone([(state.key, leaf.functions, bool(leaf.order.pairs)) for state, leaf in leaves])
     chains = []
     pairs = 0
     for state, leaf in leaves:
-        entries = chain(state, move.place, origins=move.origins, below=_nothing)
+        entries = chain(state, move.place, origins=move.origins, below=_nothing, reached=None)
         chains.append((state.key, leaf.functions, entries))
         pairs += len(entries)
         check_entries(pairs)

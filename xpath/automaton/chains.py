@@ -6,7 +6,7 @@ from which it is copied to every node of that path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from xscl.base.errors import DocumentLimitError
 from xscl.xpath.automaton.row_template import ChainEntry
@@ -63,20 +63,23 @@ def check_characters(count: int) -> None:
         )
 
 
-def chain(leaf: State, at: int, *, origins: Related, below: Related) -> list[ChainEntry]:
+def chain(
+    leaf: State, at: int, *, origins: Related, below: Related, reached: Collection[State] | None
+) -> list[ChainEntry]:
     """Return the bindings of a leaf's edges on the way to the place ``at`` of the leaf, and of those that hang off it.
 
     ``origins(state, place)`` are the places of the state before from which a place of ``state`` is reached, and
-    ``below(state, place)`` the places of ``state`` that are reached from a place of the state before.
+    ``below(state, place)`` the places of ``state`` that are reached from a place of the state before.  ``reached`` are
+    the states with places; None: nothing is known.  Queries may ask for thousands of states, and few are reached.
 
     Raises:
         DocumentLimitError: this chain alone has more entries than a document may have.
     """
     assert leaf.leaf is not None
     if leaf.leaf.alone:
-        return [(leaf.key, leaf.key, at, at)] if leaf.leaf.pairs else []
-    pairs = leaf.leaf.pairs
-    top = min((upper.depth for upper, _ in pairs), default=leaf.depth)
+        return [(leaf.key, leaf.key, at, at)] if leaf.leaf.order.pairs else []
+    order = leaf.leaf.order
+    top = leaf.depth if order.top is None else order.top
     # Places on the way up, by state; and those that hang off it.
     way: dict[State, set[int]] = {leaf: {at}}
     state = leaf
@@ -86,7 +89,7 @@ def chain(leaf: State, at: int, *, origins: Related, below: Related) -> list[Cha
     hung: dict[State, set[int]] = {}
     found: set[ChainEntry] = set()
     # Upper ends are settled before the edges below them, because those with a higher upper end come first.
-    for upper, lower in pairs:
+    for upper, lower in order.pairs if reached is None else order.reaching({*way, *reached}):
         uppers = way.get(upper, set()) | hung.get(upper, set())
         bound = {(high, low) for low in way.get(lower, ()) for high in _climb(lower, upper, low, origins)}
         if lower not in way or (upper, lower) in leaf.leaf.hanging:

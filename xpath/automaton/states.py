@@ -6,8 +6,10 @@ same conditions share its state, so what a document costs grows with distinct de
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from xscl.base.mixed import by_column
 from xscl.base.own_functions import own_parts
@@ -85,28 +87,64 @@ class LeafSpec:
     functions: Counter[str | None] = field(default_factory=Counter)
     edges: Counter[tuple[State, State]] = field(default_factory=Counter)
     hanging: Counter[tuple[State, State]] = field(default_factory=Counter)
-    pairs: tuple[tuple[State, State], ...] = ()
-    """All edges, those with a higher upper end first."""
+    ways: Counter[State] = field(default_factory=Counter)
+    """States on the ways of chains, each with the number of edges whose chains climb from it."""
     deferred: bool = False
     """Its rows are made when the document has been walked: an edge hangs off the way, conditions stand on it, or values
     differ by the name of the node."""
     alone: bool = True
     """No edge leads from or to another node, and values do not differ by the name of the node."""
+    climbs: bool = False
+    """Nodes must be noted for the sake of this leaf's chains."""
     template: RowTemplate | None = None
     """The rows of a node, where the leaf is alone and has conditions; made when first asked for."""
-    climbed: tuple[State, ...] = ()
-    """States whose nodes must be noted for the sake of this leaf's chains."""
+    _order: EdgeOrder | None = None
+
+    @property
+    def order(self) -> EdgeOrder:
+        """All edges in the order in which chains are made."""
+        if self._order is None:
+            self._order = EdgeOrder.of({*self.edges, *self.hanging})
+        return self._order
 
     def settle(self, end: State) -> None:
         """Bring what follows from the edges up to date; ``end`` is the leaf's state."""
-        found = {*self.edges, *self.hanging}
-        # The keys make the order the same in every process.
-        self.pairs = tuple(sorted(found, key=lambda pair: (pair[0].depth, pair[1].depth, pair[0].key, pair[1].key)))
         hangs = bool(self.hanging) or not all(_on_way(lower, end) for _, lower in self.edges)
         named = any(map(by_column, self.functions))
         self.deferred = hangs or not end.plain or named
-        self.template = None
+        self.template = self._order = None
         self.alone = not named and not self.hanging and all(upper is lower is end for upper, lower in self.edges)
+
+
+class EdgeOrder(NamedTuple):
+    """Edges in the order in which chains are made."""
+
+    pairs: tuple[tuple[State, State], ...]
+    """Edges; one with a higher upper end comes first."""
+    of_lower: Mapping[State, Sequence[int]]
+    """The places of edges by their lower end."""
+
+    @classmethod
+    def of(cls, edges: Iterable[tuple[State, State]]) -> EdgeOrder:
+        """Put edges in order."""
+        # The keys make the order the same in every process.
+        pairs = tuple(sorted(edges, key=lambda pair: (pair[0].depth, pair[1].depth, pair[0].key, pair[1].key)))
+        of_lower: defaultdict[State, list[int]] = defaultdict(list)
+        for place, (_, lower) in enumerate(pairs):
+            of_lower[lower].append(place)
+        return cls(pairs, dict(of_lower))
+
+    @property
+    def top(self) -> int | None:
+        """The depth of the highest upper end; None: there is no edge."""
+        return self.pairs[0][0].depth if self.pairs else None
+
+    def reaching(self, states: Collection[State]) -> Iterable[tuple[State, State]]:
+        """Return the edges whose lower ends are among some states, in order."""
+        if len(states) >= len(self.pairs):
+            return self.pairs
+        places = sorted(place for state in states for place in self.of_lower.get(state, ()))
+        return [self.pairs[place] for place in places]
 
 
 DOCUMENT_NODE = -1
@@ -172,7 +210,7 @@ class State:
         if leaf is None or not leaf.alone:
             return None
         if leaf.template is None:
-            leaf.template = alone([(self.key, leaf.functions, bool(leaf.pairs))])
+            leaf.template = alone([(self.key, leaf.functions, bool(leaf.order.pairs))])
         return leaf.template
 
     def branches(self, axis: Axis) -> dict[int, Branch]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from xscl.xpath.automaton.names import NodeTests
@@ -60,26 +60,44 @@ class Trie:
         leaf = end.leaf = end.leaf or LeafSpec()
         for name in spec.functions:
             _count(leaf.functions, name, by)
-        for upper, lower in spec.edges:
-            _count(leaf.edges, (state(upper), state(lower)), by)
-        for upper, lower in spec.hanging:
-            _count(leaf.hanging, (state(upper), state(lower)), by)
+        ways: list[State] = []
+        for counter, pairs in ((leaf.edges, spec.edges), (leaf.hanging, spec.hanging)):
+            for upper, lower in pairs:
+                pair = state(upper), state(lower)
+                there = pair in counter
+                _count(counter, pair, by)
+                if there is not (pair in counter):
+                    ways += _to_climb(end, pair)
         if not leaf.functions:
             end.leaf = None
         leaf.settle(end)
-        self._note_climbed(leaf, _to_climb(end) if end.deferred else ())
+        self._note_climbed(end, leaf, ways, by)
         if end.plain:
             self.stale.add(end)
         for found in mentioned:
             self._release(found)
 
-    def _note_climbed(self, leaf: LeafSpec, states: tuple[State, ...]) -> None:
-        for by, each in ((1, states), (-1, leaf.climbed)):
-            for state in each:
-                state.climbed += by
-                if state.plain:
-                    self.stale.add(state)
-        leaf.climbed = states
+    def _note_climbed(self, end: State, leaf: LeafSpec, ways: Sequence[State], by: int) -> None:
+        """Note from which nodes the chains of a leaf climb, after as many edges more or less with these ways."""
+        climbs = end.deferred and not leaf.alone
+        if climbs is not leaf.climbs:
+            # Before or afterwards, no node was noted.
+            self._note(leaf.ways.keys() | {end}, -1 if leaf.climbs else 0)
+            _count_all(leaf.ways, ways, by)
+            self._note(leaf.ways.keys() | {end}, 1 if climbs else 0)
+            leaf.climbs = climbs
+            return
+        touched = {*ways} - {end}
+        before = touched & leaf.ways.keys()
+        _count_all(leaf.ways, ways, by)
+        if climbs:
+            self._note(before ^ touched & leaf.ways.keys(), by)
+
+    def _note(self, states: Iterable[State], by: int) -> None:
+        for state in states if by else ():
+            state.climbed += by
+            if state.plain:
+                self.stale.add(state)
 
     def _state(self, definition: Definition) -> State:
         """Return the state of a definition, added with its prefixes if it is new."""
@@ -166,20 +184,19 @@ def _count(counter: Counter[_Thing], thing: _Thing, by: int) -> None:
         del counter[thing]
 
 
-def _to_climb(end: State) -> tuple[State, ...]:
-    """Return the states below the highest upper end of a leaf's edges, on the ways of its chains."""
-    assert end.leaf is not None
-    if end.leaf.alone:
-        return ()
-    pairs = end.leaf.pairs
-    top = min((upper.depth for upper, _ in pairs), default=end.depth)
-    found: dict[State, None] = {end: None}
-    for state, above in [(end, top), *((lower, upper.depth) for upper, lower in pairs)]:
+def _count_all(counter: Counter[_Thing], things: Iterable[_Thing], by: int) -> None:
+    for thing in things:
+        _count(counter, thing, by)
+
+
+def _to_climb(end: State, edge: tuple[State, State]) -> Iterator[State]:
+    """Yield the states below the upper end of an edge, on the ways of chains from a leaf and from the lower end."""
+    upper, lower = edge
+    for state in (end, lower):
         at = state
-        while at.depth > above and at.parent is not None:
-            found[at] = None
+        while at.depth > upper.depth and at.parent is not None:
+            yield at
             at = at.parent
-    return tuple(found)
 
 
 def _members(branch: Branch) -> Iterator[State]:

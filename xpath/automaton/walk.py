@@ -339,7 +339,7 @@ class Walk:
         for state, found in self.up.items():
             if state.deferred and state.template() is None:
                 for number in found:
-                    entries = chain(state, number, origins=self._origins, below=self._below)
+                    entries = chain(state, number, origins=self._origins, below=self._below, reached=self.up.keys())
                     yield state, number, self.nodes[number], entries
 
     def _origins(self, state: State, node: int) -> list[int]:
