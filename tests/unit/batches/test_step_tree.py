@@ -7,15 +7,23 @@ from dataclasses import replace
 from random import Random
 
 import numpy as np
+import pytest
 from budget import examples
 from played_steps import Found, Played
 from step_queries import other_numbers
 
 from xscl.base.errors import QueryError
 from xscl.batches.deciding import step_parts
-from xscl.batches.steps.rows import Rows, joined_rows
-from xscl.batches.steps.sharing import sharing_of
+from xscl.batches.steps.meeting import Meeting
+from xscl.batches.steps.rows import Rows, State, joined_rows, layout_of
+from xscl.batches.steps.sharing import Sharing, sharing_of
+from xscl.batches.steps.tree import Tree
+from xscl.batches.windows.answers import Frontier
 from xscl.language.steps.shapes import shape_of
+from xscl.language.steps.steps import steps_of
+from xscl.language.syntax.parser import parse_query
+from xscl.templates.columns import Bools, Int64s
+from xscl.templates.sequences.lanes import FAR
 
 
 class Shared:
@@ -89,3 +97,33 @@ def test_decisions_are_the_oracles() -> None:
         assert set(whole) == set(cut) == expected, played.text
         told += bool(expected)
     assert told
+
+
+@pytest.mark.parametrize("step", ["NEXT {k = l AND q > 9}", "FOLD {k = l AND q > 9}", "FOLD {k = l AND q > 9, LONGEST}"])
+def test_lefts_that_wait_look_at_new_rights_alone(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    asked = Meeting.pass_
+
+    def counted(self: Meeting, rows: Rows, at: Int64s, *others: Int64s) -> Bools:
+        counts[-1] += len(at)
+        return asked(self, rows, at, *others)
+
+    monkeypatch.setattr(Meeting, "pass_", counted)
+    text = f"SELECT p, q FROM A[./k->k][./v->p] {step} A[./k->l][./v->q]"
+    definition = steps_of(parse_query(text), text)
+    layout, state, each = layout_of(definition), State(), 20
+    for first in range(0, 10 * each, each):
+        places = np.arange(first, first + each)
+        new = [Rows.empty(layout, each) for _ in definition.parts]
+        for part, rows in enumerate(new):
+            rows.start = rows.ts = rows.place = rows.first = places
+            rows.docs[:, part] = rows.times[:, part] = places
+            rows.texts[:, [layout.variable(part, 0), layout.variable(part, 1)]] = "k", "1"
+        settled = Frontier(first, places, places + 1)
+        tree = Tree(layout, definition.root, [settled] * 2, state, Sharing())
+        counts.append(0)
+        assert not len(tree.move(new))
+        state = tree.state
+        assert settled.now == first + each and -FAR < settled.before
+    # 20 lefts more wait in each batch, each for the 20 rights of the batch.
+    assert np.diff(counts)[1:].max() <= each * each

@@ -102,8 +102,10 @@ def moved_again(tree: Tree, new: Sequence[Rows]) -> Iterator[Rows]:
 
 
 def before(state: State, since: int) -> State:
-    """Return the rows of a state that begin before a time."""
+    """Return the rows of a state that begin before a time; a replayed event may be what they wait for."""
     found = {name: rows.take(rows.start < since) for name, rows in state.items()}
+    for rows in found.values():
+        rows.seen[:] = -FAR
     return {name: rows for name, rows in found.items() if len(rows)}
 
 

@@ -54,6 +54,7 @@ STEP_SCHEMA = pa.schema(
         ("place", pa.int64()),  # place of its decision
         ("first", pa.int64()),  # least place of its events
         ("end", pa.int64()),  # time that ended its run
+        ("seen", pa.int64()),  # time before which right sides were looked at
         ("docs", pa.list_(pa.int64())),
         ("times", pa.list_(pa.int64())),
         ("nodes", pa.list_(pa.int64())),
@@ -63,6 +64,7 @@ STEP_SCHEMA = pa.schema(
         ("events", pa.list_(pa.int64())),  # all documents, those of all iterations of a FOLD too
     ]
 )
+_NUMBERS = ("start", "ts", "place", "first", "end", "seen")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ def state_of(
 def _rows(layout: Layout, table: pa.Table) -> Rows:
     count = table.num_rows
     found = Rows.empty(layout, count)
-    for name in ("start", "ts", "place", "first", "end"):
+    for name in _NUMBERS:
         setattr(found, name, table.column(name).to_numpy().copy())
     for name in ("docs", "times", "nodes", "taken"):
         flat = table.column(name).combine_chunks().flatten().to_numpy(zero_copy_only=False)
@@ -206,10 +208,10 @@ def _table(name: str, kept: KeptRows, place: Mapping[Member, int], node: str, ro
         "step": pa.DictionaryArray.from_arrays(np.zeros(count, dtype=np.int32), [name]).cast(pa.string()),
         "members": _bits(kept.sets, at, len(place), rows),
         "node": pa.DictionaryArray.from_arrays(np.zeros(count, dtype=np.int32), [node]).cast(pa.string()),
-        **{each: getattr(rows, each) for each in ("start", "ts", "place", "first", "end")},
+        **{each: getattr(rows, each) for each in _NUMBERS},
         **{each: _lists(getattr(rows, each), pa.int64()) for each in ("docs", "times", "nodes", "taken")},
         "texts": _lists(rows.texts, pa.string()),
-        "kept": [json.dumps([_json(each) for each in row]) for row in rows.kept],
+        "kept": [json.dumps([_json(each) for each in row]) for row in rows.kept] if rows.kept.shape[1] else [""] * count,
         "events": pa.array(events, pa.list_(pa.int64())),
     }
     return pa.table(columns, schema=STEP_SCHEMA)

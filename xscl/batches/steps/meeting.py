@@ -72,7 +72,7 @@ class Meeting:
     def requests(self, rows: Rows, key: Int64s) -> Requests:
         """Return what rows ask for."""
         skip: Skip = self.skip
-        low = rows.ts + (0 if skip.least is None else skip.least)
+        low = np.maximum(rows.ts + (0 if skip.least is None else skip.least), rows.seen)
         until = np.full(len(rows), LAST_TIME)  # nothing comes behind it
         if skip.most is not None:
             until = np.minimum(until, rows.ts + skip.most)

@@ -163,6 +163,8 @@ class Rows:
     place: Int64s
     first: Int64s
     end: Int64s
+    seen: Int64s
+    """Right sides before this time were looked at, and none of them is what the row waits for."""
     docs: Int64s
     """A place for each block."""
     times: Int64s
@@ -196,6 +198,7 @@ class Rows:
             np.zeros(count, dtype=np.int64),
             np.zeros(count, dtype=np.int64),
             np.full(count, FAR),
+            np.full(count, -FAR),
             np.full((count, blocks), NO_DOC),
             np.zeros((count, blocks), dtype=np.int64),
             np.full((count, blocks + names), -1),

@@ -146,8 +146,10 @@ class Tree:
         found, of = found.take(in_time), of[in_time]
         self._decided(found, frontier, rights.ts[of])
         waits = (asked.until >= frontier.now) & open_ & (meeting.left_key >= 0)
-        self._keep(node, "left", lefts.take(waits) if cut is not None else meeting.whole(waits))
-        self._keep_rights(node, meeting, Requests(*(column[waits] for column in asked)))
+        kept = lefts.take(waits) if cut is not None else meeting.whole(waits)
+        kept.seen[:] = frontier.now
+        self._keep(node, "left", kept)
+        self._keep_rights(node, meeting, Requests(*(column[waits] for column in asked)), frontier.now)
         return found
 
     def _without(self, node: Without, sides: tuple[Rows, Rows]) -> Rows:
@@ -176,7 +178,9 @@ class Tree:
                 times += [int(there.min())] if there is not None and len(there) else []
         return min(times)
 
-    def _keep_rights(self, node: Next | Fold, meeting: Meeting, waiting: Requests) -> None:
+    def _keep_rights(self, node: Next | Fold, meeting: Meeting, waiting: Requests, seen: int) -> None:
+        """Keep the rows of the right that are still to be looked at; lefts that wait have seen those before a time."""
+        waiting = waiting._replace(after=np.maximum(waiting.after, seen - 1))
         kept = reached(meeting.lane, waiting, self._floor(node.left))
         self._keep(node, "right", meeting.rights.take(each_once(meeting.lane.row[kept])))
 
@@ -199,8 +203,9 @@ class Tree:
             raise TooMany
         rows = joined_rows(rules.chunks)
         keys = np.concatenate(rules.keys)
+        rows.seen[out.waiting] = frontier.now
         asked = meeting.requests(rows.take(out.waiting), keys[out.waiting])
-        self._keep_rights(node, meeting, asked)
+        self._keep_rights(node, meeting, asked, frontier.now)
         self.too_long.append(self._lefts(node, rows.take(out.too_long)))
         if not node.longest:
             self._keep(node, "left", rows.take(out.waiting[keys[out.waiting] >= 0]))
