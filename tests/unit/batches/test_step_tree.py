@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import numpy as np
@@ -16,14 +16,14 @@ from xscl.base.errors import QueryError
 from xscl.batches.deciding import step_parts
 from xscl.batches.steps.meeting import Meeting
 from xscl.batches.steps.rows import Rows, State, joined_rows, layout_of
-from xscl.batches.steps.sharing import Sharing, sharing_of
+from xscl.batches.steps.sharing import sharing_of
 from xscl.batches.steps.tree import Tree
 from xscl.batches.windows.answers import Frontier
 from xscl.language.steps.shapes import shape_of
 from xscl.language.steps.steps import steps_of
 from xscl.language.syntax.parser import parse_query
 from xscl.templates.columns import Bools, Int64s
-from xscl.templates.sequences.lanes import FAR
+from xscl.templates.sequences.lanes import Requests
 
 
 class Shared:
@@ -99,31 +99,79 @@ def test_decisions_are_the_oracles() -> None:
     assert told
 
 
-@pytest.mark.parametrize("step", ["NEXT {k = l AND q > 9}", "FOLD {k = l AND q > 9}", "FOLD {k = l AND q > 9, LONGEST}"])
+@dataclass
+class Counted:
+    """Queries over a stream of one key and one value: the pairs of rows that each batch asks conditions of, and the
+    requests that it makes.
+    """
+
+    patch: pytest.MonkeyPatch
+    pairs: list[int] = field(default_factory=list)
+    requests: int = 0
+
+    def __post_init__(self) -> None:
+        ask, request = Meeting.pass_, Meeting.requests
+
+        def asked(meeting: Meeting, rows: Rows, at: Int64s, *others: Int64s) -> Bools:
+            self.pairs[-1] += len(at)
+            return ask(meeting, rows, at, *others)
+
+        def requested(meeting: Meeting, rows: Rows, key: Int64s) -> Requests:
+            self.requests += len(rows)
+            return request(meeting, rows, key)
+
+        self.patch.setattr(Meeting, "pass_", asked)
+        self.patch.setattr(Meeting, "requests", requested)
+
+    def play(self, steps: Sequence[str], each: int = 20) -> None:
+        """Move the rows of ten batches."""
+        texts = [f"SELECT p, q FROM A[./k->k][./v->p] {step} A[./k->l][./v->q]" for step in steps]
+        shapes = [shape_of(steps_of(parse_query(text), text)) for text in texts]
+        sharing, root = sharing_of(shapes[0][0].root, [numbers for _, numbers in shapes])
+        layout, state = replace(layout_of(shapes[0][0]), dimensions=len(sharing.dimension)), State()
+        self.pairs, self.requests = [], 0
+        for first in range(0, 10 * each, each):
+            places = np.arange(first, first + each)
+            new = [Rows.empty(layout, each) for _ in range(2)]
+            for part, rows in enumerate(new):
+                rows.start = rows.ts = rows.place = rows.first = places
+                rows.docs[:, part] = rows.times[:, part] = places
+                rows.texts[:, [layout.variable(part, 0), layout.variable(part, 1)]] = "k", "1"
+            tree = Tree(layout, root, [Frontier(first, places, places + 1)] * 2, state, sharing)
+            self.pairs.append(0)
+            tree.move(new)
+            state = tree.state
+
+
+@pytest.mark.parametrize(
+    "step", ["NEXT {k = l AND q > p}", "FOLD {k = l AND q > p}", "FOLD {k = l AND q > p, LONGEST}"]
+)
 def test_lefts_that_wait_look_at_new_rights_alone(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts: list[int] = []
-    asked = Meeting.pass_
-
-    def counted(self: Meeting, rows: Rows, at: Int64s, *others: Int64s) -> Bools:
-        counts[-1] += len(at)
-        return asked(self, rows, at, *others)
-
-    monkeypatch.setattr(Meeting, "pass_", counted)
-    text = f"SELECT p, q FROM A[./k->k][./v->p] {step} A[./k->l][./v->q]"
-    definition = steps_of(parse_query(text), text)
-    layout, state, each = layout_of(definition), State(), 20
-    for first in range(0, 10 * each, each):
-        places = np.arange(first, first + each)
-        new = [Rows.empty(layout, each) for _ in definition.parts]
-        for part, rows in enumerate(new):
-            rows.start = rows.ts = rows.place = rows.first = places
-            rows.docs[:, part] = rows.times[:, part] = places
-            rows.texts[:, [layout.variable(part, 0), layout.variable(part, 1)]] = "k", "1"
-        settled = Frontier(first, places, places + 1)
-        tree = Tree(layout, definition.root, [settled] * 2, state, Sharing())
-        counts.append(0)
-        assert not len(tree.move(new))
-        state = tree.state
-        assert settled.now == first + each and -FAR < settled.before
+    counted = Counted(monkeypatch)
+    counted.play([step])
     # 20 lefts more wait in each batch, each for the 20 rights of the batch.
-    assert np.diff(counts)[1:].max() <= each * each
+    assert 0 < np.diff(counted.pairs)[1:].max() <= 20 * 20
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "NEXT {{k = l AND q = '{}'}}",
+        "NEXT {{k = l AND q != {}}}",
+        "NEXT {{k = l AND q = {} AND q > {}.5 * p}}",
+        "FOLD {{k = l AND q = {} WHILE q < 3}}",
+        "FOLD {{k = l AND q != '{}', LONGEST}}",
+        "WITHOUT {{k = l AND q = '{}', 9 s}}",
+    ],
+)
+def test_own_values_in_braces_are_one_request(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = Counted(monkeypatch)
+
+    def played(*own: int) -> tuple[int, int]:
+        counted.play([step.format(each, each) for each in own], 5)
+        return counted.requests, sum(counted.pairs)
+
+    none, met = played(100), played(1)  # all rows have 1
+    assert played(*range(100, 150)) == none
+    requests, pairs = played(*range(1, 51))
+    assert requests <= none[0] + met[0] and pairs <= 5 * requests

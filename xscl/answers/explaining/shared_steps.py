@@ -10,13 +10,13 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.durations import format_duration
 from xscl.base.own_functions import shown_name
-from xscl.batches.steps.rows import numbered_nodes
+from xscl.batches.steps.rows import numbered_nodes, parts_in
 from xscl.batches.steps.sharing import Sharing, sharing_of
 from xscl.catalog.steps import read_stepped
 from xscl.catalog.tables import NEVER
 from xscl.language.outlines.steps import known_shape, known_steps
-from xscl.language.steps.shapes import Number, comparisons_of, slots_of, step_id
-from xscl.language.steps.terms import Fold, Next, Node, StepsDefinition
+from xscl.language.steps.shapes import Number, comparisons_of, own_value, slots_of, step_id
+from xscl.language.steps.terms import Fold, Next, Node, StepsDefinition, Without
 from xscl.language.syntax import ast
 from xscl.language.syntax.format import format_operand, format_string
 from xscl.language.terms import Comparison, Term
@@ -36,8 +36,8 @@ class NumberFacts:
     numbers: int
     """Different numbers of all queries."""
     way: str
-    """``range``: rows have the range of numbers that satisfy it; ``walk``: one walk serves all numbers; ``request``:
-    it is asked for each number."""
+    """``range``: rows have the range of numbers that satisfy it; ``walk``: one walk serves all numbers; ``value``: rows
+    look their value up among the numbers; ``request``: it is asked for each number."""
     requests: int
     """Times that the condition is asked for a row."""
 
@@ -89,8 +89,10 @@ def _number_facts(
 
 
 def _way(sharing: Sharing, node: Node, each: Comparison) -> str:
-    if isinstance(node, Next):
-        return "walk" if sharing.walked(node.skip) is each else "request"
+    if isinstance(node, Next | Fold | Without) and each in node.skip.comparisons:
+        if own_value(each, parts_in(node.right)) is not None:
+            return "value"
+        return "walk" if isinstance(node, Next) and sharing.walked(node) is each else "request"
     slots = slots_of(each)
     is_looked_up = each.op == "=" and len(slots) == 1 and slots[0] in sharing.ranks
     return "range" if is_looked_up or any(slot in sharing.dimension for slot in slots) else "request"

@@ -17,7 +17,11 @@ _ANSWERED: dict[str | None, str] = {
     "MIDDLE": f"answered by the channel's clock, and {_SETTLED}",
     "WEAK": "certain once the channel's clock is further",
 }
-_WAYS = {"range": "a row has the range of numbers that satisfy it", "walk": "one walk serves all numbers"}
+_WAYS = {
+    "range": "a row has the range of numbers that satisfy it",
+    "walk": "one walk serves all numbers",
+    "value": "a row looks its value up among them",
+}
 
 
 def explanation_text(found: Explanation) -> str:

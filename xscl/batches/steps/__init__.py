@@ -8,6 +8,7 @@
 * ``meeting``: Rows of both sides of NEXT or FOLD: the keys by which they meet, what left rows ask for, and what pairs
   make
 * ``members``: Documents of rows of steps, those of all iterations of a FOLD, and the items that they are versions of
+* ``own_values``: Values of rows on the right that queries compare with numbers or texts of their own
 * ``rows``: Rows of steps: matches of parts, and what NEXT and FOLD have made of them so far, as arrays
 * ``sharing``: Queries that share steps and differ in numbers: which of them have a row, and which still do behind a
   condition

@@ -211,7 +211,9 @@ def _table(name: str, kept: KeptRows, place: Mapping[Member, int], node: str, ro
         **{each: getattr(rows, each) for each in _NUMBERS},
         **{each: _lists(getattr(rows, each), pa.int64()) for each in ("docs", "times", "nodes", "taken")},
         "texts": _lists(rows.texts, pa.string()),
-        "kept": [json.dumps([_json(each) for each in row]) for row in rows.kept] if rows.kept.shape[1] else [""] * count,
+        "kept": [json.dumps([_json(each) for each in row]) for row in rows.kept]
+        if rows.kept.shape[1]
+        else [""] * count,
         "events": pa.array(events, pa.list_(pa.int64())),
     }
     return pa.table(columns, schema=STEP_SCHEMA)

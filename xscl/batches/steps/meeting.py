@@ -13,12 +13,14 @@ import pyarrow as pa
 
 from xscl.base.types import LAST_TIME
 from xscl.batches.steps.members import Apart, Versions
+from xscl.batches.steps.own_values import own_values
 from xscl.batches.steps.rows import Layout, Rows, numbered_nodes, objects, parts_in
 from xscl.batches.steps.sharing import MOST_ROWS, Sharing, TooMany, satisfying, with_numbers
 from xscl.batches.steps.values import Pairs
+from xscl.language.steps.shapes import is_of, own_value
 from xscl.language.steps.terms import Fold, Key, Next, Skip, Without
 from xscl.language.terms import Comparison
-from xscl.templates.columns import Bools, Int64s
+from xscl.templates.columns import Bools, Int64s, numbered_rows
 from xscl.templates.sequences.lanes import FAR, Hits, Lane, Requests, advance, lane_of
 
 __all__ = ["Meeting", "walked"]
@@ -39,35 +41,54 @@ class Meeting:
         self.layout, self.skip, self.given, self.rights, self.sharing = layout, node.skip, lefts, rights, sharing
         self.fold = node if isinstance(node, Fold) else None
         self.parts = parts_in(node.right)
-        left_key, right_key = _keys(layout, node.skip.keys, lefts, rights)
-        # Members that see other rows on the right, or have other numbers, ask for themselves.
-        seen = sharing.sets.partition(rights.base)
-        asked = node.skip.comparisons
-        if isinstance(node, Fold) and node.longest:
-            asked += node.conditions  # a run ends for all that have its row, or for none
-        alike = sharing.alike(sharing.own(asked))
-        mine = sharing.sets.pieces(lefts.base, seen if alike is None else sharing.sets.partition(rights.base, alike))
-        others = sharing.sets.pieces(rights.base, seen)
-        self.row = mine.row
-        """Row of the left that each request is of."""
-        if max(len(mine.row) - len(lefts), len(others.row) - len(rights)) > MOST_ROWS:
-            raise TooMany
-        self.lefts = lefts.take(mine.row)
-        self.lefts.base = mine.base
-        wide = int(seen.max(initial=0)) + 1
-        sets, code = np.unique(mine.base, return_inverse=True)
-        part = np.array([seen[sharing.sets.of(base)[0]] for base in sets.tolist()], dtype=np.int64)[code.reshape(-1)]
-        self.left_key = np.where(left_key[mine.row] < 0, -1, left_key[mine.row] * wide + part)
-        able = np.flatnonzero(right_key[others.row] >= 0)
-        of = others.row[able]
-        lane = lane_of(right_key[of] * wide + others.part[able], rights.start[of], rights.ts[of])
-        self.lane: Lane = lane._replace(row=of[lane.row])
+        self._own = [each for each in node.skip.comparisons if own_value(each, self.parts) is not None]
+        # Pairs are asked for what neither a row on the right nor its key has told.
+        told = [each for each in node.skip.comparisons if is_of(each, self.parts)]
+        told += [each for each in self._own if each.op == "="]
+        self._asked = [each for each in node.skip.comparisons if each not in told]
+        self._meet(node)
         self._blocks, self._names = layout.of_parts(self.parts)
         folds = [each for each in numbered_nodes(node.right) if isinstance(each, Fold)]
         self.folds = frozenset(each.number for each in folds)
         self._kept = layout.of_folds(folds)
         is_absence = isinstance(node, Without)
         self._apart = Apart(lefts, rights, versions, may_meet_itself=is_absence, has_runs=bool(folds))
+
+    def _meet(self, node: Next | Fold | Without) -> None:
+        """Put rows on the right in order, and make requests of those on the left.
+
+        Members that see other rows on the right, or have other numbers, ask for themselves.
+        """
+        lefts, rights, sharing = self.given, self.rights, self.sharing
+        left_key, right_key = _keys(self.layout, node.skip.keys, lefts, rights)
+        seen = sharing.sets.partition(rights.base)
+        asked = [each for each in node.skip.comparisons if each not in self._own]
+        if isinstance(node, Fold) and node.longest:
+            asked += node.conditions  # a run ends for all that have its row, or for none
+        alike = sharing.alike(sharing.own(asked))
+        mine = sharing.sets.pieces(lefts.base, seen if alike is None else sharing.sets.partition(rights.base, alike))
+        others = sharing.sets.pieces(rights.base, seen)
+        wide = int(seen.max(initial=0)) + 1
+        rows = Pairs(self.layout, rights, np.arange(len(rights)))
+        values = own_values(sharing, rows, self.parts, self._own)
+        able = (right_key >= 0) & rows.satisfy([each for each in node.skip.comparisons if is_of(each, self.parts)])
+        there = np.flatnonzero((able & values.asked)[others.row])
+        of = others.row[there]
+        rights_key = right_key[of] * wide + others.part[there]
+        sets, code = np.unique(mine.base, return_inverse=True)
+        part = np.array([seen[sharing.sets.of(base)[0]] for base in sets.tolist()], dtype=np.int64)[code.reshape(-1)]
+        key = np.where(left_key[mine.row] < 0, -1, left_key[mine.row] * wide + part)
+        if self._own:
+            mine, key = values.cut(sharing, mine, key, rights_key, of)
+            rights_key = values.keys(rights_key, values.code[of])
+        if max(len(mine.row) - len(lefts), len(others.row) - len(rights)) > MOST_ROWS:
+            raise TooMany
+        self.row, self.left_key = mine.row, key
+        """Row of the left that each request is of, and its key."""
+        self.lefts = lefts.take(mine.row)
+        self.lefts.base = mine.base
+        lane = lane_of(rights_key, rights.start[of], rights.ts[of])
+        self.lane: Lane = lane._replace(row=of[lane.row])
 
     def requests(self, rows: Rows, key: Int64s) -> Requests:
         """Return what rows ask for."""
@@ -90,16 +111,19 @@ class Meeting:
         """
         of = self.lane.row[of_lane]
         good = self._apart.passes(rows, at, of)
-        comparisons = [each for each in self.skip.comparisons if each is not but]
+        comparisons = [each for each in self._asked if each is not but]
         if not comparisons and not self.skip.between:
             return good
         mine = with_numbers(self.pairs(rows, at, of), self.sharing, comparisons, rows.base[at])
         return good & mine.satisfy(comparisons, self.skip.between)
 
     def whole(self, chosen: Bools) -> Rows:
-        """Return the rows of the left that some requests are of, each once."""
-        row, base = self.sharing.sets.together(self.row[chosen], self.lefts.base[chosen])
-        found = self.given.take(row)
+        """Return the rows of the left that some requests are of; requests of one row and one box are put together."""
+        rows = self.lefts.take(chosen)
+        first, which = numbered_rows([self.row[chosen], *rows.box.T])
+        order = np.argsort(which, kind="stable")
+        row, base = self.sharing.sets.together(which[order], rows.base[order])
+        found = rows.take(first[row])
         found.base = base
         return found
 

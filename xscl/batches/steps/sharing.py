@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from xscl.batches.steps.rows import Rows, objects
+from xscl.batches.steps.rows import Rows, objects, parts_in
 from xscl.batches.steps.values import Given, Pairs
-from xscl.language.steps.shapes import Number, filled, slots_of, with_greatest
+from xscl.language.steps.shapes import Number, filled, own_value, slots_of, with_greatest
 from xscl.language.steps.terms import Filter, Fold, Next, Node, Skip, Without
 from xscl.language.terms import Comparison
 from xscl.templates.columns import Bools, Int64s, numbered_rows
@@ -46,6 +46,8 @@ class Sharing:
     """Ranks of the texts that are taken out of the steps, by their places."""
     windows: Mapping[int, Int64s] = field(default_factory=dict)
     """Windows that are taken out of the steps by their places, ascending, in microseconds."""
+    _known: dict[int, Mapping[Number, int]] = field(default_factory=dict)
+    """Ranks of numbers and texts that were asked for, by their places."""
 
     def anew(self) -> Sharing:
         """Return it without sets of members but that of all."""
@@ -56,9 +58,15 @@ class Sharing:
         slots = {slot for each in comparisons for slot in slots_of(each)}
         return sorted(slot for slot in slots if slot not in self.dimension and len(self.numbers[slot].numbers) > 1)
 
-    def walked(self, skip: Skip) -> Comparison | None:
+    def ranks_of(self, slot: int) -> Mapping[Number, int]:
+        """Return the ranks of the numbers, or texts, at a place."""
+        if slot not in self._known:
+            self._known[slot] = {number: rank for rank, number in enumerate(self.numbers[slot].numbers.tolist())}
+        return self._known[slot]
+
+    def walked(self, node: Next) -> Comparison | None:
         """Return the condition of a NEXT whose numbers rows answer by ranges; None: there is none."""
-        one = _walked(skip)
+        one = _walked(node)
         return one if one is not None and self._cut(one) is not None else None
 
     def _cut(self, one: Comparison) -> int | None:
@@ -149,7 +157,7 @@ def sharing_of(root: Node, numbers: Sequence[Sequence[Number]]) -> tuple[Sharing
                 list(map(cut, node.comparisons))
             case Fold():
                 list(map(cut, node.conditions))
-            case Next() if (one := _walked(node.skip)) is not None:
+            case Next() if (one := _walked(node)) is not None:
                 cut(one)
     sets = MemberSets(len(numbers), [ranked[slot].which for slot in dimension])
     sharing = Sharing(sets, dict(enumerate(ranked)), dimension, ranks, windows)
@@ -178,9 +186,13 @@ def _leftmost(node: Node) -> Iterator[Node]:
             yield from _leftmost(node.left)
 
 
-def _walked(skip: Skip) -> Comparison | None:
-    """Return the one condition of a NEXT with numbers of queries' own, if rows answer ranges of them."""
-    own = [each for each in skip.comparisons if slots_of(each)]
+def _walked(node: Next) -> Comparison | None:
+    """Return the one condition of a NEXT with numbers of queries' own, if rows answer ranges of them.
+
+    Equalities with own values set members apart before (``own_values``).
+    """
+    parts = parts_in(node.right)
+    own = [each for each in node.skip.comparisons if slots_of(each) and own_value(each, parts) is None]
     return own[0] if len(own) == 1 and own[0].op not in ("=", "!=") else None
 
 

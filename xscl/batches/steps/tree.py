@@ -65,13 +65,16 @@ class Tree:
                 rows = self._move(node.of, new, before)
                 rows = rows.take(Pairs(self.layout, rows, np.arange(len(rows))).satisfy((), node.between))
                 pairs = Pairs(self.layout, rows, np.arange(len(rows)))
-                found = narrowed(self.sharing, pairs, node.comparisons, rows)
-                return found.put(rows.take(found.pair))
+                mine = narrowed(self.sharing, pairs, node.comparisons, rows)
+                return mine.put(rows.take(mine.pair))
             case Next():
-                return self._next(node, self._sides(node, new, before))
+                found = self._next(node, self._sides(node, new, before))
             case Without():
-                return self._without(node, self._sides(node, new, before))
-        return self._fold(node, self._sides(node, new, before), before)
+                found = self._without(node, self._sides(node, new, before))
+            case Fold():
+                found = self._fold(node, self._sides(node, new, before), before)
+        found.seen[:] = -FAR  # the step above has looked at nothing
+        return found
 
     def _sides(self, node: Next | Fold | Without, new: Sequence[Rows], before: State) -> tuple[Rows, Rows]:
         """Return the rows of both sides, those that were kept first."""
@@ -129,7 +132,7 @@ class Tree:
         lefts = meeting.lefts
         asked = meeting.requests(lefts, meeting.left_key)
         seen = asked._replace(until=np.minimum(asked.until, frontier.now - 1))
-        cut = self.sharing.walked(node.skip)
+        cut = self.sharing.walked(node)
         open_ = np.ones(len(lefts), dtype=np.bool_)
         if cut is None:
             hits = advance(meeting.lane, seen, lambda request, at: meeting.pass_(lefts, request, at))
@@ -146,7 +149,7 @@ class Tree:
         found, of = found.take(in_time), of[in_time]
         self._decided(found, frontier, rights.ts[of])
         waits = (asked.until >= frontier.now) & open_ & (meeting.left_key >= 0)
-        kept = lefts.take(waits) if cut is not None else meeting.whole(waits)
+        kept = meeting.whole(waits)
         kept.seen[:] = frontier.now
         self._keep(node, "left", kept)
         self._keep_rights(node, meeting, Requests(*(column[waits] for column in asked)), frontier.now)
@@ -208,7 +211,10 @@ class Tree:
         self._keep_rights(node, meeting, asked, frontier.now)
         self.too_long.append(self._lefts(node, rows.take(out.too_long)))
         if not node.longest:
-            self._keep(node, "left", rows.take(out.waiting[keys[out.waiting] >= 0]))
+            waits = np.zeros(len(rows), dtype=np.bool_)
+            waits[out.waiting] = keys[out.waiting] >= 0
+            goes_on = waits & (np.arange(len(rows)) >= count)
+            self._keep(node, "left", joined_rows([meeting.whole(waits[:count]), rows.take(goes_on)]))
             return rows.take(np.arange(count, len(rows)))
         closed = held.take(held.end != FAR)
         is_passed = np.append(is_passed, np.zeros(len(rows) - count, dtype=np.bool_))

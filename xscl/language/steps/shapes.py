@@ -19,6 +19,8 @@ __all__ = [
     "alike",
     "comparisons_of",
     "filled",
+    "is_of",
+    "own_value",
     "shape_of",
     "slots_in",
     "slots_of",
@@ -147,6 +149,29 @@ def slots_of(comparison: Comparison) -> tuple[int, ...]:
     return tuple(
         slot + behind for t in terms if (slot := t.slot) is not None for behind in range(1 + (t.kind != "text"))
     )
+
+
+def own_value(one: Comparison, parts: frozenset[int]) -> Term | None:
+    """Return the number or text that was taken out of an equality, or inequality, with a variable of some parts.
+
+    None: the condition is none of these.
+    """
+    if one.op in ("=", "!="):
+        for own, other in ((one.left, one.right), (one.right, one.left)):
+            is_own = own.slot is not None and own.kind in ("number", "text") and _is_of(other, parts)
+            if is_own and not (own.kind == "text" and other.is_number):
+                return own
+    return None
+
+
+def is_of(one: Comparison, parts: frozenset[int]) -> bool:
+    """Tell whether a condition says the same for all queries, and speaks of variables of some parts alone."""
+    sides = one.left, one.right
+    return all(side.slot is None and (side.kind in ("number", "text") or _is_of(side, parts)) for side in sides)
+
+
+def _is_of(term: Term, parts: frozenset[int]) -> bool:
+    return term.kind == "variable" and term.part in parts and term.slot is None
 
 
 def slots_in(node: Node) -> Iterator[int]:
