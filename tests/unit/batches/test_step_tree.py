@@ -161,7 +161,6 @@ def test_lefts_that_wait_look_at_new_rights_alone(step: str, monkeypatch: pytest
         "NEXT {{k = l AND q = {} AND q > {}.5 * p}}",
         "FOLD {{k = l AND q = {} WHILE q < 3}}",
         "FOLD {{k = l AND q != '{}', LONGEST}}",
-        "WITHOUT {{k = l AND q = '{}', 9 s}}",
     ],
 )
 def test_own_values_in_braces_are_one_request(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
