@@ -15,7 +15,7 @@ from xscl.catalog.stored_json import read_stored
 from xscl.catalog.tables import GROUPS, IS_OF_STEPS, PARTS, QUERIES, STREAMS, among
 from xscl.catalog.windows import Range, Reader, range_of
 
-__all__ = ["Stepped", "SteppedQueries", "has_steps", "read_stepped"]
+__all__ = ["Stepped", "SteppedQueries", "groups_by_steps", "has_steps", "is_step", "read_stepped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,23 @@ class SteppedQueries(NamedTuple):
     readers: Mapping[int, Sequence[Reader]] = {}
     """Queries by group."""
     range: Range = Range()
+
+
+def is_step(name: str) -> bool:
+    """Tell whether the id of a template, or its beginning, is that of a step."""
+    return name.startswith("s")
+
+
+def groups_by_steps(connection: Connection, first: int, last: int) -> dict[str, list[int]]:
+    """Return the groups with queries that are there in a range of places by the ids of their steps."""
+    from xscl.language.outlines.steps import known_shape  # reads texts, which takes a while to load
+    from xscl.language.steps.shapes import step_id
+
+    found: dict[str, list[int]] = {}
+    for each in read_stepped(connection, first, last).groups:
+        shape, _ = known_shape(each.text, tuple(sorted(each.namespaces.items())))
+        found.setdefault(step_id(shape, each.channels, each.distances), []).append(each.gid)
+    return found
 
 
 def has_steps(connection: Connection) -> bool:

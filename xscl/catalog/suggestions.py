@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,6 +12,7 @@ from sqlalchemy.engine import Connection
 from xscl.base.errors import CatalogError
 from xscl.base.ways import way
 from xscl.catalog.prepared import prepared
+from xscl.catalog.steps import groups_by_steps, is_step
 from xscl.catalog.tables import CHANNELS, FEEDS, NEVER, QUERIES, STREAMS, TEMPLATES
 
 __all__ = [
@@ -111,18 +112,27 @@ def no_query(connection: Connection, name: str, *, dropped: bool = False, sugges
 
 
 def find_template(connection: Connection, name: str) -> str | None:
-    """Return the template's id that is a name, or the only one that begins with it; None where no id does.
+    """Return the id of a template or step that is a name, or the only one that begins with it; None where no id does.
 
     Raises:
         CatalogError: ``XSCL_TEMPLATE_NOT_FOUND``: several ids begin so.
     """
+    if is_step(name):
+        return _only(connection, name, _begun(name, groups_by_steps(connection, -1, NEVER - 1)))
     ids = sa.select(TEMPLATES.c.template)
     if not name or connection.scalar(ids.where(TEMPLATES.c.template == name)) is not None:
         return name or None
     begins = ids.where(TEMPLATES.c.template.startswith(name, autoescape=True))
-    found = connection.scalars(begins.order_by(TEMPLATES.c.template).limit(_SHOWN)).all()
+    return _only(connection, name, connection.scalars(begins.order_by(TEMPLATES.c.template).limit(_SHOWN)).all())
+
+
+def _begun(name: str, known: Collection[str]) -> list[str]:
+    return [name] if name in known else sorted(each for each in known if each.startswith(name))
+
+
+def _only(connection: Connection, name: str, found: Sequence[str]) -> str | None:
     if len(found) > 1:
-        raise no_template(connection, name, found)
+        raise no_template(connection, name, found[:_SHOWN])
     return found[0] if found else None
 
 

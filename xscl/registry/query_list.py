@@ -12,9 +12,10 @@ from sqlalchemy.engine import Connection
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.queries import query_info
 from xscl.catalog.records import QueryInfo
+from xscl.catalog.steps import groups_by_steps, is_step
 from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import find_template
-from xscl.catalog.tables import GROUPS, IS_LISTED, IS_SUSPENDED, NEVER, QUERIES, in_parts
+from xscl.catalog.tables import GROUPS, IS_LISTED, IS_SUSPENDED, NEVER, QUERIES, among, in_parts
 from xscl.language.facts import SUB_QUERIES
 
 __all__ = [
@@ -44,7 +45,7 @@ class QueryFilter:
     """A pattern that the whole name fits: ``*`` is any text, ``?`` any character.  Sub-queries are listed only by a
     pattern that begins as their names do."""
     template: str | None = None
-    """Queries of this template: its id, or the beginning that no other has."""
+    """Queries of this template, or of this step: its id, or the beginning that no other has."""
     group: int | None = None
     """Queries of this group: those that ask the same."""
     channel: str | None = None
@@ -129,13 +130,20 @@ def _conditions(connection: Connection, wanted: QueryFilter) -> list[sa.ColumnEl
     if wanted.like is not None:
         found += _like(connection, wanted.like)
     if wanted.template is not None:
-        template = find_template(connection, wanted.template)
-        found.append(sa.false() if template is None else QUERIES.c.template == template)
+        found.append(_of_template(connection, wanted.template))
     if wanted.group is not None:
         found.append(QUERIES.c.gid == wanted.group)
     if wanted.channel is not None:
         found.append(reads(connection, wanted.channel))
     return found
+
+
+def _of_template(connection: Connection, name: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a query has a template, or a step, with an id that begins so."""
+    template = find_template(connection, name)
+    if template is None or not is_step(template):
+        return sa.false() if template is None else QUERIES.c.template == template
+    return among(connection, QUERIES.c.gid, groups_by_steps(connection, -1, NEVER - 1)[template])
 
 
 def reads(connection: Connection, channel: str) -> sa.ColumnElement[bool]:

@@ -80,6 +80,17 @@ def test_a_list_finds_its_matches_once(filled: Home, monkeypatch: pytest.MonkeyP
     assert len(many) == 1 and [match.query for match in many] == ["q"] and len(calls) == 3
 
 
+@pytest.mark.parametrize("kept", [0, 100])
+def test_a_list_looks_at_no_match_behind_its_limit(filled: Home, monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
+    store(filled, ("q", (2, 3), (1, 1), (2, 1)), ("q", (2, 3), (2, 1), (2, 1)))
+    seen = []
+    by_time = MatchReader.by_time
+    monkeypatch.setattr(MatchReader, "by_time", lambda self: (seen.append(item) or item for item in by_time(self)))
+    monkeypatch.setattr("xscl.answers.matches.listing._KEPT", kept)
+    assert len(list_matches(filled, limit=1)) == 1 and len(seen) == 1
+    assert len(list_matches(filled, limit=0)) == 0 and len(list_matches(filled, limit=5)) == 2
+
+
 def test_a_match_that_was_taken_back_is_not_listed_after_a_failure_either(
     filled: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,12 +16,14 @@ from step_queries import other_numbers
 
 import xscl
 from xscl.answers.explaining.step_sql import relations_of, step_statement
-from xscl.answers.explaining.step_templates import is_step
 from xscl.answers.explaining.templates import template_facts, template_sql_text, template_text
 from xscl.answers.status import template_rows
 from xscl.base.errors import CatalogError, QueryError
 from xscl.base.values import apply_functions
+from xscl.catalog.steps import is_step
+from xscl.catalog.suggestions import unknown_notes
 from xscl.language.steps.shapes import shape_of
+from xscl.registry.query_list import QueryFilter, query_count
 from xscl.templates.statements.dialect import Dialect
 
 Found = tuple[tuple[tuple[str, str], ...], tuple[int, ...], int]
@@ -137,3 +139,13 @@ def test_steps_are_templates(tmp_path: Path) -> None:
         assert template_sql_text(catalog, name[:-2], None, Dialect.sqlite) == shared
         with pytest.raises(CatalogError, match="several templates begin with 's3_'"):
             template_facts(catalog, "s3_")
+        # Queries are listed by the same names.
+        engine.drop("q2")
+        for beginning in (name, name[:-2]):
+            assert [info.name for info in engine.queries(template=beginning)] == ["q1", "q3"]
+        assert catalog.ask(query_count, QueryFilter(template=longest)) == 1
+        assert list(engine.queries(template="s3_no")) == []
+        with pytest.raises(CatalogError, match="several templates begin with 's3_'"):
+            list(engine.queries(template="s3_"))
+        assert catalog.ask(unknown_notes, None, name) == []
+        assert catalog.ask(unknown_notes, None, "s3_no") == ["there is no template 's3_no'"]

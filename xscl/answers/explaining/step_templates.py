@@ -20,7 +20,7 @@ from xscl.language.outlines.steps import known_shape
 from xscl.language.steps.shapes import Number, alike, filled, step_id
 from xscl.language.steps.terms import Fold, Next, StepsDefinition
 
-__all__ = ["StepTemplate", "is_step", "read_step_templates", "step_facts", "step_rows", "step_sql_text", "step_text"]
+__all__ = ["StepTemplate", "read_step_templates", "step_facts", "step_rows", "step_sql_text", "step_text"]
 
 _NAMED = 5
 """Queries that are named."""
@@ -57,11 +57,6 @@ class StepTemplate:
     def example(self) -> str:
         """Return the canonical text of one of its queries."""
         return self.groups[min(self.groups)][0].text
-
-
-def is_step(name: str) -> bool:
-    """Tell whether the id of a template, or its beginning, is that of a step."""
-    return name.startswith("s")
 
 
 def read_step_templates(connection: Connection) -> dict[str, StepTemplate]:

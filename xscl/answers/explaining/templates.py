@@ -5,13 +5,14 @@ from __future__ import annotations
 from sqlalchemy.engine import Connection
 
 from xscl.answers.explaining.explain import NAMED, query_names, template_sizes
-from xscl.answers.explaining.step_templates import is_step, step_facts, step_sql_text, step_text
+from xscl.answers.explaining.step_templates import step_facts, step_sql_text, step_text
 from xscl.answers.explaining.text import columns, count
 from xscl.base.errors import CatalogError
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.groups import counts_rows, read_rt_rows, read_template, starts_after_losses
 from xscl.catalog.parts import read_parts_of
 from xscl.catalog.queries import read_query
+from xscl.catalog.steps import is_step
 from xscl.registry.query_list import QueryFilter
 from xscl.templates.statements.dialect import Dialect
 from xscl.templates.statements.dialects import statement_text

@@ -95,12 +95,11 @@ class MatchListing(Iterator[Match]):
     def __len__(self) -> int:
         """Count the matches, whatever was handed out of them; no document is read."""
         if self._length is None:
-            # list() asks for the length first, and then for the same matches.
-            found = self._find()
+            # list() asks for the length first, and then for the same matches; none behind the limit is looked at.
+            found = islice(self._find(), self._limit)
             kept = list(islice(found, _KEPT + 1))
-            count = len(kept) + sum(1 for _ in found)
-            self._kept = kept if count <= _KEPT else None
-            self._length = count if self._limit is None else min(count, self._limit)
+            self._length = len(kept) + sum(1 for _ in found)
+            self._kept = kept if self._length <= _KEPT else None
         return self._length
 
     def queries(self) -> Counter[str]:
