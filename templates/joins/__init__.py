@@ -3,6 +3,7 @@
 Modules in reading order:
 
 * ``families``: families of inequalities: edges that compare the same two values, and differ in one constant
+* ``line_search``: inequalities of many plans, looked up together
 * ``order``: which edges are enumerated, and which are verified on the pairs of others
 * ``matched_edges``: matched edges of one pair of documents, as relations between nodes
 * ``solve``: matched edges of one pair of documents → what one plan finds there

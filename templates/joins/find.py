@@ -21,8 +21,8 @@ from xscl.base.number_order import each_once, places_in
 from xscl.templates.columns import Bools, Int32s, Int64s, gather, take
 from xscl.templates.joins.document_facts import DocumentFacts, facts_of_rows
 from xscl.templates.joins.edge_table import HALF_BITS, LOW_BITS, EdgeTable
-from xscl.templates.joins.families import Families, families_of
 from xscl.templates.joins.guarded import AnyGuard
+from xscl.templates.joins.line_search import LookUps, look_ups_of
 from xscl.templates.joins.matched_edges import MatchedEdges
 from xscl.templates.joins.meet import Meeting
 from xscl.templates.joins.order import PlanEdges, pair_limit, plan_edges, spare_pairs
@@ -74,7 +74,7 @@ class Finder:
         self._table: tuple[int, EdgeTable] | None = None
         self._of_keys: tuple[int, Int32s, Bools] | None = None
         self._plan_edges: tuple[int, PlanEdges] | None = None
-        self._families: tuple[int, dict[frozenset[int], Families]] | None = None
+        self._look_ups: tuple[int, dict[frozenset[frozenset[int]], LookUps]] | None = None
         self._guarded = _Guarded(-1)
         self._lone: tuple[int, frozenset[int]] | None = None
 
@@ -83,7 +83,7 @@ class Finder:
         if program is not self._program:
             self._program, self._resolver = program, Resolver(program, self.numbers.shapes)
             self._resolver_of_ones = Resolver(program, self._shapes_of_ones)
-            self._table = self._plan_edges = self._families = self._of_keys = self._lone = None
+            self._table = self._plan_edges = self._look_ups = self._of_keys = self._lone = None
             self._guarded = _Guarded(-1)
 
     @property
@@ -202,7 +202,7 @@ class Finder:
             self._edge_table(),
             self._resolver,
             partial(self._passes, self.program),
-            self._families_of,
+            self._look_ups_of,
             self.program,
             mine,
             met,
@@ -241,14 +241,14 @@ class Finder:
             self._plan_edges = program.structure, plan_edges(program)
         return passes(self._plan_edges[1], counts, self._limit(rows), self._spare(rows))
 
-    def _families_of(self, edges: frozenset[int]) -> Families:
-        """Return the families among some edges, remembered as long as the edges of the program stay."""
-        if self._families is None or self._families[0] != self.program.structure:
-            self._families = self.program.structure, {}
-        known = self._families[1]
-        if edges not in known:
-            known[edges] = families_of(self.program.edges, edges)
-        return known[edges]
+    def _look_ups_of(self, needs: frozenset[frozenset[int]]) -> LookUps:
+        """Return how the edges that plans need are looked up, remembered as long as the edges of the program stay."""
+        if self._look_ups is None or self._look_ups[0] != self.program.structure:
+            self._look_ups = self.program.structure, {}
+        known = self._look_ups[1]
+        if needs not in known:
+            known[needs] = look_ups_of(self.program.edges, needs)
+        return known[needs]
 
     def _alone(self) -> tuple[Int32s, Bools]:
         """Return for each key its edge of queries of one block, -1 for none; and whether other edges ask for it too."""

@@ -22,8 +22,8 @@ from xscl.templates.columns import Bools, Int32s, Int64s, gather, stacked, take
 from xscl.templates.joins.bounds_of_values import Bounds, bounds_of
 from xscl.templates.joins.edge_sets import Plans
 from xscl.templates.joins.edge_table import HALF_BITS, LOW_BITS, EdgeTable
-from xscl.templates.joins.families import Families
 from xscl.templates.joins.guarded_windows import guarded
+from xscl.templates.joins.line_search import LookUps
 from xscl.templates.joins.matched_edges import MatchedEdges
 from xscl.templates.joins.pair_documents import documents_of_runs
 from xscl.templates.joins.passes import Pass
@@ -88,8 +88,8 @@ class Meeting:
     resolver: Resolver
     passes: Callable[[Mapping[int, float], int], list[Pass]]
     """Tells how plans are resolved, by the pairs of each edge and the number of new rows."""
-    families: Callable[[frozenset[int]], Families]
-    """Tells families among some edges."""
+    look_ups: Callable[[frozenset[frozenset[int]]], LookUps]
+    """Tells how the edges that plans need are looked up."""
     program: Program
     new: RunView
     others: Sequence[RunView]
@@ -256,8 +256,8 @@ class Meeting:
 
     def _general(self, spans: _Spans, each: Pass) -> int:
         met = self._met(spans)
-        if each.order.verified and len(met.edge):
-            places = Places(self.numbers, self.program, self._all, self.families)
+        if each.order.needs and len(met.edge):
+            places = Places(self.numbers, self.program, self._all, self.look_ups)
             met = stacked([met, *places.verified(met, each.order)])
         return _resolve(self.resolver, met, documents_of_runs(self._runs, self.program.guards), self.out, each.plans)
 

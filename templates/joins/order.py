@@ -39,8 +39,8 @@ class JoinOrder:
 
     enumerated: frozenset[int]
     """Edges whose pairs are enumerated; those of one document (``ONE``) always are."""
-    verified: Mapping[int, tuple[int, ...]]
-    """Enumerated edge to the edges that are looked up on its pairs."""
+    needs: Mapping[int, frozenset[frozenset[int]]]
+    """Enumerated edge to the edges that are looked up on its pairs: those of each plan."""
     required: Mapping[int, tuple[int, ...]]
     """Enumerated edge to those of its verified edges that all its plans need, the ones with the fewest pairs first:
     where one of them fails, the others need not be looked up.
@@ -142,12 +142,11 @@ def order_of(edges: PlanEdges, anchor: Int64s, wanted: Int64s, counts: Mapping[i
         needs[int(anchor[wanted[place]])].append(edges.plans[wanted[place]].needs - known)
     plans = np.unique(anchor[wanted], return_counts=True)
     every = dict(zip(*(column.tolist() for column in plans), strict=True))
-    verified = {edge: tuple(sorted(frozenset[int]().union(*needs[edge]))) for edge in sorted(needs)}
     # A plan that has nothing looked up requires nothing.
     required = {edge: frozenset.intersection(*of) for edge, of in needs.items() if len(of) == every[edge]}
     return JoinOrder(
         known,
-        verified,
+        {edge: frozenset(needs[edge]) for edge in sorted(needs)},
         {
             edge: tuple(sorted(of, key=lambda other: (counts.get(other, _MOST_PAIRS), other)))
             for edge, of in sorted(required.items())

@@ -15,13 +15,14 @@ import pyarrow.compute as pc
 from xscl.base.number_order import each_once
 from xscl.templates.columns import Bools, Floats, Int32s, Int64s, gather, numbered_rows, stacked, take
 from xscl.templates.joins.families import CLOSE, TINY, Family, candidates
+from xscl.templates.joins.line_search import Ranges
 from xscl.templates.joins.matched_edges import BEYOND
 from xscl.templates.joins.resolve import holds_exactly
 from xscl.templates.plans import Edge
 from xscl.templates.runs.run import KEY_BITS
 from xscl.templates.runs.view import RunView
 
-__all__ = ["MAX_COMPARED", "Held", "held_in_family", "held_on_pairs"]
+__all__ = ["MAX_COMPARED", "Held", "held_in_family", "held_on_lines", "held_on_pairs", "ranges_on_pairs"]
 
 _VALUE_BITS = 40
 """Bits of the place of a value in its run."""
@@ -76,6 +77,57 @@ def held_in_family(
     found = [(Held(pair, marks, marks), np.tile(family.edges, len(beyond)))]
     found += (each for part in parts for each in _compared_in_family(runs, edges, family, *part))
     return stacked([held for held, _ in found]), np.concatenate([of for _, of in found])
+
+
+def held_on_lines(
+    runs: Sequence[RunView],
+    edges: Mapping[int, Edge],
+    numbers: Int32s,
+    keys: tuple[Int64s, Int64s],
+    left: Int64s,
+    right: Int64s,
+) -> Held:
+    """Return the rows that compare as inequalities on the same values say, an edge for each pair, like
+    ``held_on_pairs``.
+    """
+    distinct, which = np.unique(numbers, return_inverse=True)
+    mine_of = [edges[number].key for number in distinct.tolist()]
+    f, add = (np.array([float(getattr(key, name)) for key in mine_of])[which] for name in ("f", "add"))
+    mine, others = _rows_of(runs, left, keys[0]), _rows_of(runs, right, keys[1])
+    beyond, parts = _parts(mine, others, len(left))
+    marks = np.full(len(beyond), BEYOND, dtype=np.int32)
+    found = [Held(beyond, marks, marks)]
+    for part in parts:
+        at_l, at_r = _cross(part[0].pair, part[1].pair)
+        one, other = take(part[0], at_l), take(part[1], at_r)
+        line = _Line(mine_of[0].op, f[one.pair], add[one.pair], numbers[one.pair])
+        holds = np.flatnonzero(_line_holds(runs, edges, line, one, other))
+        found.append(Held(one.pair[holds], one.shape[holds], other.shape[holds]))
+    held = stacked(found)
+    return take(held, np.argsort(held.pair, kind="stable")) if len(beyond) else held
+
+
+def ranges_on_pairs(runs: Sequence[RunView], keys: tuple[Int64s, Int64s], left: Int64s, right: Int64s) -> Ranges:
+    """Return the ends of the numbers on both sides of pairs of documents, like ``held_on_pairs``.
+
+    Where more is to be compared than ``MAX_COMPARED``, nothing is known of the numbers.
+    """
+    sides = _rows_of(runs, left, keys[0]), _rows_of(runs, right, keys[1])
+    counts = [np.bincount(side.pair, minlength=len(left)) for side in sides]
+    beyond = counts[0] * counts[1] > MAX_COMPARED
+    one, other = (_ends_of(side, count) for side, count in zip(sides, counts, strict=True))
+    for least, most in (one, other):
+        least[beyond], most[beyond] = -np.inf, np.inf
+    return Ranges(one, other, (counts[0] > 0) & (counts[1] > 0))
+
+
+def _ends_of(side: _Side, counts: Int64s) -> tuple[Floats, Floats]:
+    least, most = np.zeros(len(counts)), np.zeros(len(counts))
+    some = counts > 0
+    begin = (np.cumsum(counts) - counts)[some]
+    if len(begin):
+        least[some], most[some] = np.minimum.reduceat(side.number, begin), np.maximum.reduceat(side.number, begin)
+    return least, most
 
 
 def _parts(mine: _Side, others: _Side, pairs: int) -> tuple[Int64s, list[tuple[_Side, _Side]]]:

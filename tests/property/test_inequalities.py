@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from local_engine import LocalEngine, UnitsEngine, compiled
 from oracle.evaluate import Doc, answers
 from strategies import Dice
 
+import xscl.templates.joins.line_search
 import xscl.templates.joins.meet
 import xscl.templates.joins.resolve
 import xscl.templates.joins.verify
@@ -58,8 +60,9 @@ def queries(choose: Dice) -> list[str]:
             add = "0"
         atom = f"x {op} {f} * y + {add}".replace("+ -", "- ")
         atoms = [*(["k = l"] if joined else []), atom, *([f"x >= {choose.one(*ADDENDS)}"] if choose.chance(10) else [])]
-        if choose.chance(25):
-            atoms.append(f"x {choose.one(*OPERATORS)} {choose.one(*FACTORS)} * y")
+        if choose.chance(40):
+            more = f"x {choose.one(*OPERATORS[: choose.one(1, 4, 6)])} {choose.one(*FACTORS)} * y"
+            atoms.append(more if choose.chance(50) else f"{more} + {choose.one('0', '1', '0.1', '100')}")
         sides = [
             side.replace("S/r", f"S/r{choose.one('', *GUARDS)}", 1) if guarded and choose.chance(90) else side
             for side in (one, other)
@@ -76,6 +79,9 @@ def test_the_engine_finds_what_the_oracle_does(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setattr(xscl.templates.joins.verify, "_TOGETHER", choose.one(1, 7, 1 << 17))
         monkeypatch.setattr(xscl.templates.joins.meet, "LEAST_BOUNDED", choose.one(0, 0, 1 << 40))
         monkeypatch.setattr(xscl.templates.joins.resolve, "_MANY_EDGES", choose.one(0, 2, 8))
+        monkeypatch.setattr(xscl.templates.joins.line_search, "_FEW", choose.one(0, 2, 8))
+        monkeypatch.setattr(xscl.templates.joins.line_search, "_LEAF", choose.one(1, 2, 4))
+        monkeypatch.setattr(xscl.templates.joins.line_search, "_MANY", choose.one(2, 30, 1 << 19))
         docs = [document(choose, number) for number in range(12)]
         program = {text: compiled(text) for text in dict.fromkeys(queries(choose))}
         limit = choose.one(0, 1 << 40)
@@ -221,3 +227,52 @@ def test_no_edge_that_two_values_satisfy_is_left_out(op: str) -> None:
             ordinary = all(abs(float(each)) in (1, 1.1, 2, 0.11, 100) for each in (one, other))
             if ordinary and op != "=":
                 assert len(chosen - holds) <= 2
+
+
+def bands(choose: Dice, count: int) -> list[str]:
+    """Return queries for bands and lines of their own, some of them alike."""
+    found = []
+    for _ in range(count):
+        f, add = choose.one(*FACTORS), choose.one(*ADDENDS)
+        wide = choose.one("0", "0.05", "0.5")
+        band = f"x >= {f} * y AND x <= {Decimal(f) + Decimal(wide)} * y"
+        line = f"x {choose.one('<', '>=', '=')} {f} * y + {add}".replace("+ -", "- ")
+        three = f"{line} AND z > {choose.one(*FACTORS)} * u AND z <= {choose.one('5', '50')} * u"
+        atoms = choose.one(band, band, line, three)
+        found.append(f"S/r[./k->k][./v->x][./w->z] JOIN {{k = l AND {atoms}, 6 s}} S/r[./k->l][./v->y][./w->u]")
+    return list(dict.fromkeys(found))
+
+
+def test_bands_and_lines_that_a_tree_finds_are_those_that_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    matches = refused = 0
+    for seed in range(examples(40)):
+        choose = Dice(seed)
+        monkeypatch.setattr(xscl.templates.joins.line_search, "_LEAF", choose.one(1, 2, 4))
+        monkeypatch.setattr(xscl.templates.joins.line_search, "_MANY", choose.one(2, 30, 1 << 19))
+        most = choose.one(3, 4_000_000)
+        monkeypatch.setattr(xscl.templates.joins.verify, "MAX_COMPARED", most)
+        texts = bands(choose, choose.count(10, 30))
+        docs = [document(choose, number) for number in range(12)]
+        docs = [
+            replace(doc, xml=doc.xml.replace("</r>", f"<w>{choose.one(*NUMBERS)}</w></r>"), item=choose.one(None, "i"))
+            for doc in docs
+        ]
+        found = []
+        for few in (0, 1000):
+            monkeypatch.setattr(xscl.templates.joins.line_search, "_FEW", few)
+            engine = LocalEngine(tmp_path, {text: compiled(text) for text in texts}, 0)
+            for start in range(0, len(docs), 5):
+                engine.run(docs[start : start + 5])
+            told = sorted(
+                (sorted(member["place"] for member in row["members"]), group, row["reason"])
+                for row in engine.results
+                if row["relation"] == "refused"
+                for group in row["groups"]
+            )
+            found.append(({text: engine.answers(text) for text in texts}, told))
+        assert found[0] == found[1], seed
+        if not found[0][1]:
+            assert found[0][0] == {text: answers(parse_query(text), docs) for text in texts}, seed
+        matches += sum(map(len, found[0][0].values()))
+        refused += len(found[0][1])
+    assert matches and refused

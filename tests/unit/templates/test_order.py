@@ -48,6 +48,11 @@ def edge_of(built: Program, text: str) -> int:
     return next(edge.number for edge in built.edges.values() if edge.key == key)
 
 
+def needs(*plans: tuple[int, ...]) -> frozenset[frozenset[int]]:
+    """The edges that plans need."""
+    return frozenset(map(frozenset, plans))
+
+
 def test_edges_with_few_pairs_are_enumerated_and_nothing_is_verified_on_them() -> None:
     built = program(TITLE, CHANNEL, BOTH)
     order = join_order(built, dict.fromkeys(built.edges, 10.0**9), 0)
@@ -62,7 +67,7 @@ def test_an_edge_is_verified_on_the_pairs_of_one_that_has_fewer() -> None:
     built = program(BOTH)
     title, channel = (edge_of(program(BOTH, text), text) for text in (TITLE, CHANNEL))
     for counts, one, other in (({title: 5, channel: 6}, title, channel), ({title: 7, channel: 6}, channel, title)):
-        assert join_order(built, counts, 0) == JoinOrder(frozenset({one}), {one: (other,)}, {one: (other,)})
+        assert join_order(built, counts, 0) == JoinOrder(frozenset({one}), {one: needs((other,))}, {one: (other,)})
 
 
 def test_what_anchors_find_together_is_compared_with_an_edge_that_they_share() -> None:
@@ -72,7 +77,7 @@ def test_what_anchors_find_together_is_compared_with_an_edge_that_they_share() -
     titles = frozenset(built.edges) - {channel}
     assert join_order(built, {channel: 20, **dict.fromkeys(titles, 5)}, 0).enumerated == {channel, *titles}
     order = join_order(built, {channel: 21, **dict.fromkeys(titles, 5)}, 0)
-    assert (order.enumerated, order.verified) == (titles, dict.fromkeys(titles, (channel,)))
+    assert (order.enumerated, order.needs) == (titles, dict.fromkeys(titles, needs((channel,))))
 
 
 def test_an_edge_is_enumerated_for_who_has_no_other() -> None:
@@ -88,7 +93,7 @@ def test_inequalities_are_verified_on_the_edge_with_the_fewest_pairs() -> None:
     (unequal,) = (edge.number for edge in built.edges.values() if not edge.key.finds)
     for fewest, most in (equal, equal[::-1]):
         order = join_order(built, {fewest: 1, most: 2}, 1)
-        assert order == JoinOrder(frozenset(equal), {fewest: (unequal,)}, {fewest: (unequal,)})
+        assert order == JoinOrder(frozenset(equal), {fewest: needs((unequal,))}, {fewest: (unequal,)})
 
 
 def test_what_only_some_plans_of_an_anchor_need_is_not_required() -> None:
@@ -96,7 +101,7 @@ def test_what_only_some_plans_of_an_anchor_need_is_not_required() -> None:
     title, channel = (edge_of(program(BOTH, UNEQUAL, TITLE, text), text) for text in (TITLE, CHANNEL))
     (unequal,) = (edge.number for edge in built.edges.values() if not edge.key.finds)
     order = join_order(built, {title: 1, channel: 9}, 0)
-    assert order == JoinOrder(frozenset({title}), {title: tuple(sorted((channel, unequal)))}, {})
+    assert order == JoinOrder(frozenset({title}), {title: needs((channel,), (unequal,))}, {})
 
 
 def test_a_batch_has_passes_for_anchors_with_few_pairs_and_for_each_with_many() -> None:
@@ -142,10 +147,10 @@ def test_every_plan_has_an_edge_on_whose_pairs_all_else_is_known(
     for plan in plans:
         anchor = anchors[plan.name]
         assert anchor in order.enumerated
-        assert plan.needs <= order.enumerated.union(order.verified.get(anchor, ()))
+        assert plan.needs <= order.enumerated.union(*order.needs.get(anchor, ()))
         assert set(order.required.get(anchor, ())) <= plan.needs
-    assert all(order.enumerated.isdisjoint(others) for others in order.verified.values())
-    assert all(set(others) <= set(order.verified[edge]) for edge, others in order.required.items())
+    assert all(order.enumerated.isdisjoint(need) for plans in order.needs.values() for need in plans)
+    assert all(need.issuperset(others) for edge, others in order.required.items() for need in order.needs[edge])
     least = sum(counts.get(edge, 0) for edge in set(anchors.values()))
     most = sum(counts.get(edge, 0) for edge in order.enumerated)
     shared = sum(len(plan.needs & finding) - 1 for plan in plans)
