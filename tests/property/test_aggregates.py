@@ -169,7 +169,7 @@ def test_windows_over_buckets_are_what_the_oracle_says(tmp_path: Path, monkeypat
         monkeypatch.setattr(aggregate_buckets, name, figure)
     made: list[int] = []
     monkeypatch.setattr(aggregate_stores, "together", lambda *of: (made.append(len(of[1])), together(*of))[1])
-    found = [play(tmp_path / str(seed), 3_000 + seed, OneGrouping) for seed in range(examples(12))]
+    found = [play(tmp_path / str(seed), 3_000 + seed, OneGrouping) for seed in range(examples(9))]
     assert any(found) and any(made)
 
 

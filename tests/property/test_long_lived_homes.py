@@ -206,7 +206,7 @@ def play(homes: Homes, docs: Sequence[Doc]) -> None:
 
 def test_what_goes_takes_no_answer_with_it(tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(examples(16)):
+    for seed in range(examples(12)):
         choose = random.Random(seed)
         homes = Homes(tmp_path / str(seed), choose)
         play(homes, step_stream(choose, 40, disorder=5))

@@ -1,4 +1,4 @@
-"""State over published channels levels off: fifty windows of a steady stream, without Spark."""
+"""State over published channels levels off: forty windows of a steady stream, without Spark."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_state_over_published_channels_levels_off(tmp_path: Path) -> None:
         for name, text in QUERIES.items():
             engine.register(text, name=name)
         # A batch has the events of four windows.
-        for number, events in enumerate(stream(50)):
+        for number, events in enumerate(stream(40)):
             assert not engine.ingest(events).late
             if number % 4 == 1:
                 engine.run_once()
