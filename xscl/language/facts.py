@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-__all__ = ["ANSWERS", "SUB_QUERIES", "ChannelFacts", "asks_kind", "deciding", "is_made", "is_sub_query"]
+__all__ = ["ANSWERS", "SUB_QUERIES", "ChannelFacts", "asks_kind", "deciding", "is_made", "is_sub_query", "unnumbered"]
 
 ANSWERS = "xscl.answers"
 """Channel of the documents that windows of matches make."""
 SUB_QUERIES = "xscl.sub."
 """Beginning of the names of sub-queries, and of the channels that they publish to."""
+_NUMBERED = re.compile(rf"({re.escape(SUB_QUERIES)}[0-9a-f]{{16}})\.\d+")
+"""Name of a sub-query: a digest of its text, and a number for each of equal ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,17 @@ def deciding(facts: ChannelFacts | None, is_asked: bool) -> ChannelFacts:
 def is_sub_query(name: str) -> bool:
     """Tell whether a name is that of a sub-query, or of its channel."""
     return name.startswith(SUB_QUERIES)
+
+
+def unnumbered(text: str) -> str:
+    """Return a text with the names of sub-queries alone, without their numbers.
+
+    Equal sub-queries of one home differ in these, by who was registered before; ids of matches do not depend on that.
+
+    >>> unnumbered("xscl.sub.0123456789abcdef.2")
+    'xscl.sub.0123456789abcdef'
+    """
+    return _NUMBERED.sub(r"\1", text) if SUB_QUERIES in text else text
 
 
 def is_made(channel: str) -> bool:

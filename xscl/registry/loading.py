@@ -43,6 +43,7 @@ from xscl.catalog.tables import (
 )
 from xscl.language.absence import cut_offset
 from xscl.language.compiled import CompiledQuery
+from xscl.language.facts import unnumbered
 from xscl.language.forms import Prepared
 from xscl.language.query_rows import guards_of, variables_of
 from xscl.language.syntax import ast
@@ -382,7 +383,7 @@ def _collision(what: str, first: object, second: object) -> CatalogError:
 
 def query_digest(name: str, text: str) -> str:
     """Return the part of a match's id that is the query's."""
-    return hashlib.sha256(f"{name}\0{text}".encode()).hexdigest()
+    return hashlib.sha256(unnumbered(f"{name}\0{text}").encode()).hexdigest()
 
 
 def _sees(starting: str, place: int, *, resumes: bool) -> dict[str, object]:

@@ -23,6 +23,7 @@ from xscl.base.number_order import each_once
 from xscl.base.sealed import CHECKED_PAGES
 from xscl.base.values import digest_text
 from xscl.catalog.records import QueryInfo
+from xscl.language.facts import unnumbered
 from xscl.store.parquet import codes, int64s, joined, list_parts, read_columns, rows_where
 from xscl.templates.columns import Bools, Int64s, within
 from xscl.templates.origins import batch_of, origin_of
@@ -79,7 +80,7 @@ def answer_id(key: str, ts: int, of: Sequence[str], document: str) -> str:
 
 def member_digests(members: Iterable[tuple[str, str]]) -> str:
     """Return the part of a match's id that is of its members' channels and ids."""
-    return "".join(_sha(channel) + _sha(id_) for channel, id_ in members)
+    return "".join(_sha(unnumbered(channel)) + _sha(id_) for channel, id_ in members)
 
 
 @lru_cache(_REMEMBERED)

@@ -77,6 +77,39 @@ def test_who_comes_later_has_a_sub_query_of_its_own(engine: Engine) -> None:
     assert name.endswith(".3")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(S/d[./k->k] FOLLOWED BY {k = l, 1 h} S/d[./k->l])->x JOIN {x/d = y/k, 1 h} T->y",
+        "(SELECT k AS k FROM S/d[./k->k])->x[./k->a] NEXT {a = b, 1 h} T[./k->b]",
+        "(SELECT a, n FROM (SELECT k AS k, count() AS n FROM S/d[./k->k] WINDOW 1 h GROUP BY k)[./k->a][./n->n])"
+        "->x[./a->a] JOIN {a = b, 1 h} T[./k->b]",
+        "(SELECT k AS k FROM S/d[./k->k])->x[./k->a] NOT FOLLOWED BY {a = b, 1 s} T[./k->b] CONSISTENCY MIDDLE",
+    ],
+)
+def test_ids_are_the_same_whoever_was_registered_before(tmp_path: Path, text: str) -> None:
+    found = []
+    for others in (0, 1, 3):
+        with xscl.connect(home=tmp_path / f"{others}") as engine:
+            for number in range(others):
+                engine.register(text, name=f"other{number}")
+                engine.ingest([xscl.Event("S", f"before{number}", number, xml="<d><k>2</k></d>")])
+            engine.register(text, name="q")
+            engine.ingest(
+                xscl.Event(channel, f"{channel}{ts}", ts, xml="<d><k>1</k></d>")
+                for ts, channel in enumerate("SSTST", start=10)
+            )
+            for channel in "ST":
+                engine.heartbeat(channel, "1970-01-01T03:00:00Z")
+            engine.run_once()
+            found.append({match.id: tuple(match.values.items()) for match in engine.matches("q")})
+            # Queries beside each other are told all of their own.
+            for number in range(others):
+                theirs = [match for match in engine.matches(f"other{number}") if match.ts >= 10_000_000]
+                assert len(theirs) == len(found[-1])
+    assert found[0] and found[1] == found[0] and found[2] == found[0]
+
+
 def test_what_is_shown_is_what_was_written(engine: Engine) -> None:
     engine.register(ramp("20"), name="q")
     (info,) = engine.queries()

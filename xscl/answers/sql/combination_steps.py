@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xscl.answers.sql.steps import Needs, Step, commas, step
 from xscl.base.docids import place_sql
+from xscl.language.facts import SUB_QUERIES
 
 __all__ = ["combinations", "documents", "held_events"]
 
@@ -11,6 +12,12 @@ _COMBINATION = "origin class first last docs docids ts_min ts_max received_min r
 _MEMBER = "origin class first last docs place docid channel ts received member shown newer"
 _OF_MEMBER = ", ".join(f"m.{name}" for name in _MEMBER.split()[:-2])
 """All columns of a member but ``shown`` and ``newer``."""
+
+
+def _digests(of: str = "") -> str:
+    """Write a member's part of a match's id, as ``results.member_digests`` has it."""
+    plain = f"if(startswith({of}channel, '{SUB_QUERIES}'), regexp_replace({of}channel, '[.][0-9]+$', ''), {of}channel)"
+    return f"concat(sha2({plain}, 256), sha2({of}id, 256))"
 
 
 def documents() -> Step:
@@ -91,9 +98,9 @@ def _members(needs: Needs) -> list[Step | None]:
         "members",
         "Members of combinations with their events; place is the block's, member the member's part of a match's id.",
         _MEMBER,
-        """
+        f"""
         select /*+ MERGE(d) */ d.origin, d.class, d.first, d.last, d.docs, d.place, d.docid, e.channel, e.ts,
-               e.received, concat(sha2(e.channel, 256), sha2(e.id, 256)) as member, d.docid as shown,
+               e.received, {_digests("e.")} as member, d.docid as shown,
                cast(null as struct<came: bigint, docid: bigint, place: int, member: string>) as newer
         from (
           select origin, class, first, last, docs, place, docid
@@ -144,7 +151,7 @@ def _versions(members: str) -> list[Step]:
             select e.docid, {place_sql("e.docid")} as came, v.member
             from held_events e
             left join (
-              select distinct channel, item, version, concat(sha2(channel, 256), sha2(id, 256)) as member
+              select distinct channel, item, version, {_digests()} as member
               from held_events
             ) v on v.channel = e.channel and v.item = e.item and v.version = e.version - 1
             where e.version > 1
