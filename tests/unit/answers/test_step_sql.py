@@ -39,6 +39,7 @@ def load(database: sqlite3.Connection, each: Sequence[Played]) -> None:
     name, columns = relations.queries
     for qid, (_, numbers) in enumerate(shapes):
         own = {"qid": qid, **{f"n{place}": _told(value) for place, value in enumerate(numbers)}}
+        own |= {f"x{place}": value("", each)["x"] for place, each in enumerate(numbers) if isinstance(each, str)}
         row = [own.get(column, qid) for column in columns]
         database.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
     for qid, played in enumerate(each):
@@ -107,6 +108,31 @@ def test_statements_on_sqlite_are_the_oracles() -> None:
         assert {told(each[1], row) for _, *row in alone} == expected(each[1]), each[1].text
         count += bool(found[0])
     assert count > examples(120) // 10
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "NEXT {{2 * w = '{}'}} A[./v->w]",
+        "NEXT {{2 * w != '{}'}} A[./v->w]",
+        "FOLD {{w > 1 WHILE count() != '{}'}} A[./v->w]",
+        "FOLD {{w > 1, 2 * w AS n}} A[./v->w] FILTER {{n = '{}'}}",
+        "FOLD {{w > 1, w AS n}} A[./v->w] FILTER {{n != '{}'}}",
+    ],
+)
+def test_own_texts_are_numbers_where_numbers_are_compared(condition: str) -> None:
+    count = 0
+    for seed in range(examples(80)):
+        texts = [f"SELECT v, w FROM A[./v->v] {condition.format(own)}" for own in ("4", "2.50", "x", "1", "2")]
+        each = [Played(seed, text) for text in texts]
+        database = sqlite3.connect(":memory:")
+        load(database, each)
+        found: list[set[Found]] = [set() for _ in each]
+        for qid, *row in database.execute(step_statement("s3_x", shape_of(each[0].definition)[0])):
+            found[qid].add(told(each[qid], row))
+        assert found == [*map(expected, each)], condition
+        count += len(set(map(frozenset, found))) > 1
+    assert count
 
 
 def test_steps_are_templates(tmp_path: Path) -> None:

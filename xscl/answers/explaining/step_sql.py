@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from xscl.base.values import number_text
 from xscl.batches.steps.rows import Layout, layout_of, numbered_nodes, parts_in, terms_of
-from xscl.language.steps.shapes import Number, slots_in
+from xscl.language.steps.shapes import Number, comparisons_of, slots_in
 from xscl.language.steps.terms import (
     Between,
     Computed,
@@ -38,7 +38,8 @@ class StepRelations:
     """Relations that the statement of a step reads, each as a name with its columns."""
 
     queries: tuple[str, tuple[str, ...]]
-    """Relation with a row for each query: the groups of its parts, and its numbers."""
+    """Relation with a row for each query: the groups of its parts, its numbers and texts (``n``), and numbers that such
+    texts are (``x``)."""
     parts: tuple[tuple[str, tuple[str, ...]], ...]
     """Relation of the matches of each part."""
 
@@ -92,6 +93,7 @@ class _Writer:
     def relations(self) -> StepRelations:
         nodes = numbered_nodes(self.definition.root)
         constants = [f"n{place}" for place in sorted({place for node in nodes for place in slots_in(node)})]
+        constants += [f"x{place}" for place in sorted(set(_compared_as_numbers(nodes)))]
         count = len(self.definition.parts)
         queries = ("qid", *(f"part{number + 1}" for number in range(count)), *constants)
         parts = [
@@ -308,7 +310,7 @@ class _Writer:
         if each.op not in ("=", "!=") or "null" in (left.text, right.text):
             return numbers
         texts = f"{left.text} {each.op} {right.text}"
-        if {each.left.kind, each.right.kind} <= {"variable", "text", "last"}:
+        if _are_texts(each):
             return texts
         return f"CASE WHEN {left.text} IS NOT NULL AND {right.text} IS NOT NULL THEN {texts} ELSE {numbers} END"
 
@@ -334,7 +336,7 @@ class _Writer:
     def _plain(self, term: Term, scope: _Scope) -> _Pair:
         match term.kind:
             case "text" if term.slot is not None and self.numbers is None:
-                return _Pair(f"q.n{term.slot}", "null")
+                return _Pair(f"q.n{term.slot}", f"q.x{term.slot}")
             case "text" if term.slot is not None and self.numbers is not None:
                 return _constant(str(self.numbers[term.slot]))
             case "text":
@@ -364,6 +366,19 @@ class _Writer:
         first, begins = self._value(term.first, scope), f"{scope.left}.n_{scope.fold.number} = 0"
         both = zip(first, found, strict=True)
         return _Pair(*(f"CASE WHEN {begins} THEN {one} ELSE {other} END" for one, other in both))
+
+
+def _compared_as_numbers(nodes: Sequence[Node]) -> Iterator[int]:
+    """Yield the places of texts that were taken out of conditions which compare numbers, too."""
+    for each in (one for node in nodes for one in comparisons_of(node)):
+        sides = each.left, each.right
+        if not _are_texts(each):
+            yield from (side.slot for side in sides if side.kind == "text" and side.slot is not None)
+
+
+def _are_texts(each: Comparison) -> bool:
+    """Tell whether a condition compares texts alone."""
+    return not any(side.is_number or side.kind not in ("variable", "text", "last") for side in (each.left, each.right))
 
 
 def _constant(text: str) -> _Pair:
