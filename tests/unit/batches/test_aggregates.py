@@ -23,7 +23,7 @@ from xscl.batches.windows import answers as aggregate_answers
 from xscl.batches.windows import families as aggregate_families
 from xscl.batches.windows.answers import begun
 from xscl.batches.windows.families import Member, families, kind_of
-from xscl.batches.windows.groups import Matches
+from xscl.batches.windows.groups import Matches, Runs
 from xscl.batches.windows.rows import ROW_SCHEMA, read_kept
 from xscl.batches.windows.values import Numbers
 from xscl.catalog.tables import STATE_FILES
@@ -300,6 +300,30 @@ def test_the_last_of_a_group_are_among_the_last_of_all(
         assert found == list(zip(values, "1111212122", strict=True))
         (path,) = kept_files(engine)
         assert read_kept(path).size[0] <= 5
+
+
+def test_windows_of_other_lengths_cost_little_where_no_value_reaches_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    views: list[int] = []
+    looked: list[int] = []
+    by_view, first_at = aggregate_families.Family.by_view, Runs.first_at
+    monkeypatch.setattr(
+        aggregate_families.Family, "by_view", lambda self, *rest: views.append(0) or by_view(self, *rest)
+    )
+    monkeypatch.setattr(Runs, "first_at", lambda self, *rest: looked.append(0) or first_at(self, *rest))
+    text = "SELECT w, avg(v) AS n FROM R[./w->w][./v->v] WINDOW LAST {} GROUP BY w HAVING avg(v) > {}"
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("R", kind="rows", schema="w string, v bigint", lateness="0 s")
+        engine.register_many([(f"q{last}", text.format(last, 6 if last == 3 else 100)) for last in range(1, 41)])
+        for second, value in enumerate([9, 9, 9, 3, 9, 1, 1, 1, 1]):
+            engine.ingest([xscl.Event("R", f"e{second}", second, row={"w": "x", "v": value})])
+            engine.run_once()
+        assert [match.values["n"] for match in engine.matches("q3")][:5] == ["9", "9", "9", "7", "7"]
+        (path,) = kept_files(engine)
+        assert read_kept(path).size[0] == 9  # as many as the longest window has
+    # Each of nine batches asks one family, and looks at what is kept once.
+    assert len(views) <= 9 and len(looked) <= 2 * 9
 
 
 def test_windows_that_nothing_is_in_are_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

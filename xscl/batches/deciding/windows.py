@@ -27,7 +27,7 @@ from xscl.batches.memory.windows import Asked
 from xscl.batches.publishing.documents import Made
 from xscl.batches.refusals import refused_document
 from xscl.batches.settled import settled_times
-from xscl.batches.windows.answers import Answer, Frontier, answers, reach_of
+from xscl.batches.windows.answers import Answer, Frontier, answers, last_of, reach_of
 from xscl.batches.windows.buckets import key_of
 from xscl.batches.windows.documents import answer_documents, window_answer_id
 from xscl.batches.windows.rows import Found, Kept, members_of, merged, write_kept
@@ -196,8 +196,13 @@ class Windows:
             buckets = stores.of(family)
             over = matches if buckets is None else buckets.matches
             yield from ((each.groups[of.gid], answer) for of, answer in answers(family, over, frontier, told))
-            behind = reach_of(family, frontier.now, matches) if buckets is None else matches.since(buckets.until)
-            streams.kept[stream.places[behind]] = True
+            if family.kind.last is None:
+                behind = (
+                    reach_of(family.kind, frontier.now, matches) if buckets is None else matches.since(buckets.until)
+                )
+                streams.kept[stream.places[behind]] = True
+        lasts = [family for family in each.families if family.kind.last is not None]
+        streams.kept[stream.places[last_of(lasts, frontier.now, matches)]] = True
         stores.leave(frontier.now)
         for member in each.once:
             least = frontier.now - (member.definition.once_per or 0)

@@ -28,7 +28,7 @@ from xscl.batches.windows.values import GroupValues, compared
 from xscl.language.aggregates import Definition
 from xscl.templates.columns import Bools, Int64s
 
-__all__ = ["MAX_LOOKED_BACK", "Answer", "Frontier", "Told", "answers", "begun", "least_needed", "reach_of"]
+__all__ = ["MAX_LOOKED_BACK", "Answer", "Frontier", "Told", "answers", "begun", "last_of", "least_needed", "reach_of"]
 
 _LEAST = -(1 << 62)
 MAX_LOOKED_BACK = 1_000_000
@@ -74,20 +74,33 @@ class Answer:
     """Places after which the queries see matches that have it."""
 
 
-def reach_of(family: Family, now: int, matches: Matches) -> slice | Int64s:
-    """Return the matches that windows not answered yet may have, when they are answered up to a time."""
-    kind = family.kind
-    if kind.window is not None:
-        return slice(int(np.searchsorted(matches.ts, least_needed(kind, now), "left")), None)
-    assert kind.last is not None
-    kept, count = [], int(np.searchsorted(matches.ts, now))
+def reach_of(kind: Kind, now: int, matches: Matches) -> slice:
+    """Return the matches that windows of a length may have which are not answered up to a time."""
+    return slice(int(np.searchsorted(matches.ts, least_needed(kind, now), "left")), None)
+
+
+def last_of(families: Sequence[Family], now: int, matches: Matches) -> Int64s:
+    """Return the matches that windows of the last ones may have which are not answered up to a time.
+
+    Families of the same groups need what the one needs that looks farthest back.
+    """
+    kept, count = [matches.numbers[:0]], int(np.searchsorted(matches.ts, now))
     count = int(matches.order[count - 1]) + 1 if count else 0
-    for unseen in family.views(matches):
-        view = matches.without(unseen)
-        runs = view.runs(kind.group + kind.per)
-        settled = runs.first_at(runs.codes, np.full(len(runs), now))
-        near = view.order[runs.rows] > count - MAX_LOOKED_BACK
-        kept.append(view.numbers[runs.rows[near & (np.arange(len(runs)) >= settled - kind.last)]])
+    alike: dict[tuple[int, int], list[Family]] = {}
+    for family in families:
+        alike.setdefault((id(family.kind.group), id(family.kind.per)), []).append(family)
+    for same in alike.values():
+        group = same[0].kind.group + same[0].kind.per
+        lasts = np.repeat([family.kind.last or 0 for family in same], [len(family.sees) for family in same])
+        views, which = np.unique(matches.unseen(np.concatenate([of.sees for of in same])), return_inverse=True)
+        farthest = np.zeros(len(views), dtype=np.int64)
+        np.maximum.at(farthest, which.reshape(-1), lasts)
+        for unseen, last in zip(views.tolist(), farthest.tolist(), strict=True):
+            view = matches.without(unseen)
+            runs = view.runs(group)
+            settled = runs.first_at(runs.codes, np.full(len(runs), now))
+            near = view.order[runs.rows] > count - MAX_LOOKED_BACK
+            kept.append(view.numbers[runs.rows[near & (np.arange(len(runs)) >= settled - last)]])
     return np.searchsorted(matches.numbers, np.unique(np.concatenate(kept)))
 
 
@@ -110,6 +123,8 @@ def answers(
         told: answers of before, for ``ONCE PER``, by group of queries; they are brought up to date.
     """
     if frontier.now <= frontier.before or not len(matches) or not _numbers(family.kind, matches, frontier):
+        return
+    if not family.reaches(matches):
         return
     views, several = family.by_view(matches)
     for unseen, members in views.items():

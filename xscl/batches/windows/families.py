@@ -16,7 +16,7 @@ import numpy as np
 from xscl.base.number_order import each_once
 from xscl.batches.windows.bounds import Condition, Seen, Subject, conditions, reach, seen_of
 from xscl.batches.windows.buckets import Shape, shape_of
-from xscl.batches.windows.groups import Doubles, Matches
+from xscl.batches.windows.groups import Doubles, Groups, Matches
 from xscl.batches.windows.parts import LastOfParts
 from xscl.batches.windows.spans import Spans
 from xscl.batches.windows.values import TURNED
@@ -122,9 +122,16 @@ class Family:
         views = {int(of): np.flatnonzero(same & (most == of)) for of in each_once(most[same])}
         return views, np.flatnonzero(~same).tolist()
 
-    def views(self, matches: Matches) -> list[int]:
-        """Return how many matches its queries do not see, each number once."""
-        return [int(of) for of in each_once(matches.unseen(self.sees))]
+    def reaches(self, matches: Matches) -> bool:
+        """Tell whether a group of some matches may reach a bound of a member."""
+        if len(self._free) or not len(matches) or matches.merged:
+            return True
+        groups = matches.groups(self.kind.group)
+        for subject, bounds in self._bounds.items():
+            most = _most(groups, subject, bounds)
+            if most is None or most.max(initial=-np.inf) >= bounds.least:
+                return True
+        return False
 
     def candidates(self, matches: Matches) -> Matches:
         """Return the matches of those groups that may reach a bound of a member, or all matches."""
@@ -132,8 +139,7 @@ class Family:
             return matches
         groups, may = matches.groups(self.kind.group), None
         for subject, bounds in self._bounds.items():
-            counted = subject.left if subject.kind == "number" and bounds.least > -np.inf else None
-            most = groups.most(counted) if isinstance(counted, Counted) else None
+            most = _most(groups, subject, bounds)
             if most is None:
                 return matches
             reached = most >= bounds.least
@@ -159,6 +165,12 @@ class Family:
             else:
                 for at, which in _within(seen, bounds, mine):
                     yield self.members[at], which
+
+
+def _most(groups: Groups, subject: Subject, bounds: _Bounds) -> Doubles | None:
+    """Return what a subject is at most in each group; None: that is not known, or says nothing."""
+    counted = subject.left if subject.kind == "number" and bounds.least > -np.inf else None
+    return groups.most(counted) if isinstance(counted, Counted) else None
 
 
 @dataclass(slots=True)
