@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from step_queries import other_numbers
 
 from xscl.base.errors import QueryError
 from xscl.batches.deciding import step_parts
+from xscl.batches.steps import members as step_members
 from xscl.batches.steps.meeting import Meeting
 from xscl.batches.steps.rows import Rows, State, joined_rows, layout_of
 from xscl.batches.steps.sharing import sharing_of
@@ -123,7 +125,7 @@ class Counted:
         self.patch.setattr(Meeting, "pass_", asked)
         self.patch.setattr(Meeting, "requests", requested)
 
-    def play(self, steps: Sequence[str], each: int = 20) -> None:
+    def play(self, steps: Sequence[str], each: int = 20, versions: Mapping[int, int] = MappingProxyType({})) -> None:
         """Move the rows of ten batches."""
         texts = [f"SELECT p, q FROM A[./k->k][./v->p] {step} A[./k->l][./v->q]" for step in steps]
         shapes = [shape_of(steps_of(parse_query(text), text)) for text in texts]
@@ -138,6 +140,7 @@ class Counted:
                 rows.docs[:, part] = rows.times[:, part] = places
                 rows.texts[:, [layout.variable(part, 0), layout.variable(part, 1)]] = "k", "1"
             tree = Tree(layout, root, [Frontier(first, places, places + 1)] * 2, state, sharing)
+            tree.versions = versions
             self.pairs.append(0)
             tree.move(new)
             state = tree.state
@@ -151,6 +154,22 @@ def test_lefts_that_wait_look_at_new_rights_alone(step: str, monkeypatch: pytest
     counted.play([step])
     # 20 lefts more wait in each batch, each for the 20 rights of the batch.
     assert 0 < np.diff(counted.pairs)[1:].max() <= 20 * 20
+
+
+def test_runs_over_versions_are_gone_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    flattened: list[int] = []
+    flat = step_members._flat
+
+    def counted(events: object) -> frozenset[int]:
+        found = flat(events)
+        flattened.append(len(found))
+        return found
+
+    monkeypatch.setattr(step_members, "_flat", counted)
+    stream = Counted(monkeypatch)
+    stream.play(["FOLD {k = l}"], 10, {doc: doc - 1 for doc in range(1, 100, 2)})
+    # 100 runs of up to 50 items are 2,500 iterations.
+    assert sum(stream.pairs) > 2_000 and sum(flattened) < 5 * sum(stream.pairs)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ No two members of a match are versions of one item, so a row passes over those o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from itertools import chain
+from typing import TypeGuard
 
 import numpy as np
 
@@ -44,6 +46,11 @@ def _flat(events: object) -> frozenset[int]:
         elif isinstance(each, int):
             found.add(each)
     return frozenset(found)
+
+
+def _is_iteration(events: object) -> TypeGuard[tuple[object, object]]:
+    """Tell whether events are those before an iteration of a FOLD, and its own."""
+    return isinstance(events, tuple) and len(events) == 2 and not isinstance(events[0], int)
 
 
 def _in_both(lefts: Rows, rights: Rows) -> list[int]:
@@ -84,6 +91,9 @@ class Apart:
         self._involved = np.zeros(len(rights), dtype=np.bool_)
         self._of_right: dict[int, frozenset[int]] = {}
         """Shared items of rows on the right that have some."""
+        self._known: dict[int, tuple[object, set[int], int]] = {}
+        """Events of rows on the left with their items, and the call that asked for these, by the ids of the events."""
+        self._calls = 0
         if may_meet_itself:
             self._shared |= self._items(_in_both(lefts, rights))
         if len(lefts) and self._shared:
@@ -101,13 +111,39 @@ class Apart:
     def _items(self, docs: Iterable[int]) -> frozenset[int]:
         return frozenset(self.versions.get(doc, doc) for doc in docs)
 
+    def _items_of(self, rows: Rows) -> list[AbstractSet[int]]:
+        """Return the items of each row."""
+        if not len(rows) or rows.events[0] is None:
+            return [self._items(own) for own in documents_of(rows)]
+        self._calls += 1
+        return [*map(self._items_in, rows.events)]
+
+    def _items_in(self, events: object) -> AbstractSet[int]:
+        """Return the items of events; those of an iteration are the events before it, and its own.
+
+        A run asks at each of its iterations, which takes the items of the iteration before and adds its own.
+        """
+        whole, behind = events, set[int]()
+        while id(events) not in self._known and _is_iteration(events):
+            behind |= self._items(_flat(events[1]))
+            events = events[0]
+        known = self._known.get(id(events))
+        found = {*self._items(_flat(events))} if known is None else known[1]
+        if known is not None and known[2] == self._calls:
+            found = {*found}  # the row before is asked about, too
+        elif known is not None:
+            del self._known[id(events)]
+        found |= behind
+        self._known[id(whole)] = whole, found, self._calls
+        return found
+
     def passes(self, rows: Rows, at: Int64s, of: Int64s) -> Bools:
         """Tell which pairs of a row of the left and a row of the right have no item in common."""
         good = np.ones(len(at), dtype=np.bool_)
         some = np.flatnonzero(self._involved[of])
         if len(some):
             lefts = np.unique(at[some])
-            items = dict(zip(lefts.tolist(), map(self._items, documents_of(rows.take(lefts))), strict=True))
+            items = dict(zip(lefts.tolist(), self._items_of(rows.take(lefts)), strict=True))
             both = zip(at[some].tolist(), of[some].tolist(), strict=True)
             good[some] = [items[left].isdisjoint(self._of_right[right]) for left, right in both]
         return good
