@@ -13,6 +13,8 @@ CHANNELS = ("A", "A", "A", "A", "B")
 _NUMBERS = re.compile(r"(v\d* (?:[<>]=?|!?=) |\) (?:[<>]=?) )(-?\d+(?:\.\d+)?)(?! (?:ms|s|\.))")
 _TEXTS = re.compile(r"(k\d+ !?= )'\w'")
 _LENGTHS = re.compile(r"(DUR >=? )(\d+)")
+_ITERATIONS = re.compile(r"(AT MOST )\d")
+_SPANS = re.compile(r"(MAXWINDOW )\d+")
 _WINDOWS = re.compile(r"(?<=[{ ])\d+(?=[,}])(?<!MOST \d)(?<!WINDOW \d)(?<![<>=] \d)")
 """Numbers on the right of conditions on values, or the factors there."""
 OPS = ("<", "<", ">", ">", "<=", ">=", "=", "!=")
@@ -203,7 +205,10 @@ def other_numbers(choose: Random, text: str) -> str:
     def length(found: re.Match[str]) -> str:
         return found[1] + (choose.choice("01234") if choose.random() < 0.5 else found[2])
 
-    found = _LENGTHS.sub(length, _WINDOWS.sub(window, _NUMBERS.sub(other, text)))
+    found = _SPANS.sub(lambda each: f"{each[1]}{choose.choice('4567')}", text) if choose.random() < 0.5 else text
+    found = _LENGTHS.sub(length, _WINDOWS.sub(window, _NUMBERS.sub(other, found)))
+    if "LONGEST" not in found:
+        found = _ITERATIONS.sub(lambda each: f"{each[1]}{choose.randint(1, 4)}", found)
     found = _TEXTS.sub(lambda each: f"{each[1]}'{choose.choice('abA')}'", found)
     return found.replace("[./k = 'a']", f"[./k = '{choose.choice('ab')}']")
 

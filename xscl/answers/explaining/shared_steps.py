@@ -15,7 +15,7 @@ from xscl.batches.steps.sharing import Sharing, sharing_of
 from xscl.catalog.steps import read_stepped
 from xscl.catalog.tables import NEVER
 from xscl.language.outlines.steps import known_shape, known_steps
-from xscl.language.steps.shapes import Number, comparisons_of, own_value, slots_of, step_id
+from xscl.language.steps.shapes import Number, comparisons_of, limits_in, own_value, slots_of, step_id
 from xscl.language.steps.terms import Fold, Next, Node, StepsDefinition, Without
 from xscl.language.syntax import ast
 from xscl.language.syntax.format import format_operand, format_string
@@ -82,10 +82,20 @@ def _number_facts(
                 count = len({tuple(one[slot] for slot in slots) for one in numbers})
                 way = _way(sharing, node, each)
                 yield NumberFacts(_condition(own, words), count, way, count if way == "request" else 1)
-        if isinstance(node, Next | Fold) and (slot := node.skip.most_slot) is not None:
-            assert isinstance(said, Next | Fold) and said.skip.most is not None
-            count = len({one[slot] for one in numbers})
-            yield NumberFacts(f"a window of {format_duration(said.skip.most)}", count, "range", 1)
+        own_limits = _limits(said)
+        for slot in limits_in(node):
+            yield NumberFacts(next(own_limits), len({one[slot] for one in numbers}), "range", 1)
+
+
+def _limits(node: Node) -> Iterator[str]:
+    """Yield the windows and the number of iterations of a step, in the order of ``limits_in``."""
+    if isinstance(node, Next | Fold):
+        if node.skip.most is not None:
+            yield f"a window of {format_duration(node.skip.most)}"
+        if node.skip.duration is not None:
+            yield f"MAXWINDOW {format_duration(node.skip.duration)}"
+    if isinstance(node, Fold) and node.at_most is not None:
+        yield f"AT MOST {node.at_most}"
 
 
 def _way(sharing: Sharing, node: Node, each: Comparison) -> str:

@@ -191,9 +191,10 @@ class _Writer:
         skip, left, right = node.skip, scope.left, scope.right
         found = [f"{left}.ts < {right}.start", *(self._equal(key, scope) for key in skip.keys)]
         found += [] if skip.least is None else [f"{right}.ts >= {left}.ts + {skip.least}"]
-        most = skip.most if skip.most_slot is None else self._window(skip.most_slot)
+        most = skip.most if skip.most_slot is None else self._limit(skip.most_slot)
         found += [] if most is None else [f"{right}.ts <= {left}.ts + {most}"]
-        found += [] if skip.duration is None else [f"{right}.ts <= {left}.start + {skip.duration}"]
+        duration = skip.duration if skip.duration_slot is None else self._limit(skip.duration_slot)
+        found += [] if duration is None else [f"{right}.ts <= {left}.start + {duration}"]
         found += [text for each in skip.between for text in self._between(each, scope)]
         found += [self._compared(each, scope) for each in skip.comparisons]
         return [*found, *self._apart(node, scope)]
@@ -230,8 +231,8 @@ class _Writer:
                 among = " AND ".join(f"{items} LIKE '%,' || v.{item} || ',%'" for items in (one, other))
                 yield f"NOT EXISTS (SELECT 1 FROM {self.name}_part{part + 1} AS v WHERE {among})"
 
-    def _window(self, slot: int) -> str:
-        """Return the length of a window in microseconds, which is one of a query's numbers."""
+    def _limit(self, slot: int) -> str:
+        """Return a window in microseconds, or a number of iterations, which is one of a query's numbers."""
         return f"q.n{slot}" if self.numbers is None else str(int(self.numbers[slot]))
 
     def _equal(self, key: Key, scope: _Scope) -> str:
@@ -264,7 +265,8 @@ class _Writer:
         taken += [f"substr(r.items_{run}, 2)" for run in runs]
         goes += [f"l.n_{node.number} + 1", " || ".join(taken), *self._behind(node, scope)]
         conditions = [*self._first(node, right, scope), *(self._compared(each, scope) for each in node.conditions)]
-        conditions += [] if node.at_most is None else [f"l.n_{node.number} < {node.at_most}"]
+        most = node.at_most if node.at_most_slot is None else self._limit(node.at_most_slot)
+        conditions += [] if most is None else [f"l.n_{node.number} < {most}"]
         text = (
             f"SELECT {', '.join(firsts)}\nFROM {left} AS l\nUNION\n"
             f"SELECT {', '.join(goes)}\nFROM {name} AS l{self._of_queries('l')}\n  JOIN {right} AS r ON r.qid = l.qid\n"

@@ -13,7 +13,7 @@ import numpy as np
 
 from xscl.batches.steps.rows import Rows, objects, parts_in
 from xscl.batches.steps.values import Given, Pairs
-from xscl.language.steps.shapes import Number, filled, own_value, slots_of, with_greatest
+from xscl.language.steps.shapes import Number, filled, limits_in, own_value, slots_of, with_greatest
 from xscl.language.steps.terms import Filter, Fold, Next, Node, Skip, Without
 from xscl.language.terms import Comparison
 from xscl.templates.columns import Bools, Int64s, numbered_rows
@@ -44,8 +44,9 @@ class Sharing:
 
     ranks: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     """Ranks of the texts that are taken out of the steps, by their places."""
-    windows: Mapping[int, Int64s] = field(default_factory=dict)
-    """Windows that are taken out of the steps by their places, ascending, in microseconds."""
+    limits: Mapping[int, Int64s] = field(default_factory=dict)
+    """Windows in microseconds, and numbers of iterations, that are taken out of the steps by their places, ascending.
+    """
     _known: dict[int, Mapping[Number, int]] = field(default_factory=dict)
     """Ranks of numbers and texts that were asked for, by their places."""
 
@@ -99,17 +100,34 @@ class Sharing:
         low, high = np.clip(box[:, self.ends(one)], 0, len(self.numbers[slot].numbers)).T
         return low.copy(), high.copy()
 
-    def in_time(self, skip: Skip, rows: Rows, late: Int64s) -> Bools:
-        """Cut rows to those whose window a right side is in, which ends so long behind the left one.
+    def in_time(self, skip: Skip, rows: Rows, late: Int64s, length: Int64s) -> Bools:
+        """Cut rows to those whose windows a right side is in.
+
+        Args:
+            skip: the windows.
+            rows: the rows.
+            late: times from the end of the left side to that of the right one.
+            length: times from the start of the left side on.
 
         Returns:
             Which rows are left.
         """
-        slot = skip.most_slot
+        return self._within(skip.most_slot, rows, late) & self._within(skip.duration_slot, rows, length)
+
+    def in_turn(self, fold: Fold, rows: Rows) -> Bools:
+        """Cut rows to those who take one more iteration.
+
+        Returns:
+            Which rows are left.
+        """
+        return self._within(fold.at_most_slot, rows, rows.taken[:, fold.number] + 1)
+
+    def _within(self, slot: int | None, rows: Rows, values: Int64s) -> Bools:
+        """Cut rows to those whose limit values are within, and tell which are left."""
         if slot is None:
             return np.ones(len(rows), dtype=np.bool_)
         low = 2 * self.dimension[slot]
-        rows.box[:, low] = np.maximum(rows.box[:, low], np.searchsorted(self.windows[slot], late))
+        rows.box[:, low] = np.maximum(rows.box[:, low], np.searchsorted(self.limits[slot], values))
         return (rows.box[:, low] < rows.box[:, low + 1]) & self.sets.there(rows.base, rows.box)
 
     def alike(self, slots: Sequence[int]) -> Int64s | None:
@@ -135,7 +153,7 @@ def sharing_of(root: Node, numbers: Sequence[Sequence[Number]]) -> tuple[Sharing
     same = [each.numbers[0] if len(each.numbers) == 1 else None for each in ranked]
     mine = filled(root, same)
     dimension: dict[int, int] = {}
-    windows: dict[int, Int64s] = {}
+    limits: dict[int, Int64s] = {}
     ranks = {
         slot: {text: rank for rank, text in enumerate(each.numbers.tolist())}
         for slot, each in enumerate(ranked)
@@ -148,10 +166,9 @@ def sharing_of(root: Node, numbers: Sequence[Sequence[Number]]) -> tuple[Sharing
             dimension[own[0]] = len(dimension)
 
     for node in _leftmost(mine):
-        if isinstance(node, Next | Fold) and node.skip.most_slot is not None:
-            slot = node.skip.most_slot
+        for slot in limits_in(node):
             dimension[slot] = len(dimension)
-            windows[slot] = np.array([int(each) for each in ranked[slot].numbers], dtype=np.int64)
+            limits[slot] = np.array([int(each) for each in ranked[slot].numbers], dtype=np.int64)
         match node:
             case Filter():
                 list(map(cut, node.comparisons))
@@ -160,8 +177,8 @@ def sharing_of(root: Node, numbers: Sequence[Sequence[Number]]) -> tuple[Sharing
             case Next() if (one := _walked(node)) is not None:
                 cut(one)
     sets = MemberSets(len(numbers), [ranked[slot].which for slot in dimension])
-    sharing = Sharing(sets, dict(enumerate(ranked)), dimension, ranks, windows)
-    return sharing, with_greatest(mine, {slot: int(each[-1]) for slot, each in windows.items()})
+    sharing = Sharing(sets, dict(enumerate(ranked)), dimension, ranks, limits)
+    return sharing, with_greatest(mine, {slot: int(each[-1]) for slot, each in limits.items()})
 
 
 def _ranked(column: Sequence[Number]) -> Given:

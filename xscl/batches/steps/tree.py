@@ -145,7 +145,8 @@ class Tree:
         found = meeting.merged(lefts, hits.request, of)
         if cut is not None:
             found.box = boxes
-        in_time = self.sharing.in_time(node.skip, found, rights.ts[of] - lefts.ts[hits.request])
+        late, length = found.ts - lefts.ts[hits.request], found.ts - found.start
+        in_time = self.sharing.in_time(node.skip, found, late, length)
         found, of = found.take(in_time), of[in_time]
         self._decided(found, frontier, rights.ts[of])
         waits = (asked.until >= frontier.now) & open_ & (meeting.left_key >= 0)
@@ -214,7 +215,8 @@ class Tree:
             waits = np.zeros(len(rows), dtype=np.bool_)
             waits[out.waiting] = keys[out.waiting] >= 0
             goes_on = waits & (np.arange(len(rows)) >= count)
-            self._keep(node, "left", joined_rows([meeting.whole(waits[:count]), rows.take(goes_on)]))
+            kept = joined_rows([meeting.whole(waits[:count]), rows.take(goes_on)])
+            self._keep(node, "left", kept.take(self.sharing.in_turn(node, kept)))
             return rows.take(np.arange(count, len(rows)))
         closed = held.take(held.end != FAR)
         is_passed = np.append(is_passed, np.zeros(len(rows) - count, dtype=np.bool_))
@@ -283,7 +285,9 @@ class _Rules:
         """Tell which rows satisfy WHILE."""
         mine, of = instance - self._base, self.meeting.lane.row[at]
         rows, sharing = self.chunks[-1].take(mine), self.tree.sharing
-        there = np.flatnonzero(sharing.in_time(self.node.skip, rows, self.meeting.rights.ts[of] - rows.ts))
+        ends = self.meeting.rights.ts[of]
+        in_time = sharing.in_time(self.node.skip, rows, ends - rows.ts, ends - rows.start)
+        there = np.flatnonzero(in_time & sharing.in_turn(self.node, rows))
         pairs = self.meeting.pairs(self.chunks[-1], mine[there], of[there])
         found = narrowed(sharing, pairs, self.node.conditions, rows.take(there))
         found = replace(found, pair=there[found.pair])

@@ -22,10 +22,13 @@ def varying_in_steps(tokens: Sequence[Token]) -> dict[tuple[int, int], Varying]:
     """Return what texts with steps may differ in, by its place from the start of the first token on."""
     found: dict[tuple[int, int], Varying] = {}
     begin = tokens[0].start
+    has_longest = any(token.is_word("longest") for token in tokens)
     for at, is_last in _in_braces(tokens):
         token = tokens[at]
         known = None
-        if token.kind == "number":
+        if tokens[at - 1].is_word("most") and tokens[at - 2].is_word("at"):
+            known = Varying(is_whole=True) if is_last and not has_longest else None
+        elif token.kind == "number":
             known = varying_number(tokens, at, is_last=is_last)
         elif token.kind == "string":
             known = varying_text(tokens, at)
@@ -42,7 +45,7 @@ def varying_number(tokens: Sequence[Token], at: int, *, is_last: bool) -> Varyin
     is_length = before in COMPARISONS and tokens[at - 2].is_word("dur")
     if after.kind == "name" and after.value.lower() in UNITS:
         ends = tokens[at + 2].kind in (",", "}") or tokens[at + 2].is_word("and")
-        is_window = before in (",", "{")
+        is_window = before in (",", "{") or tokens[at - 1].is_word("maxwindow")
         is_taken = is_last if is_window else before in (">", ">=")
         return Varying(after.value.lower(), is_taken) if ends and (is_window or is_length) else None
     beside = before in _BESIDE or after.kind in _BESIDE

@@ -20,6 +20,7 @@ __all__ = [
     "comparisons_of",
     "filled",
     "is_of",
+    "limits_in",
     "own_value",
     "shape_of",
     "slots_in",
@@ -34,10 +35,10 @@ _Change = Callable[[Comparison], Comparison]
 
 
 def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Number, ...]]:
-    """Return steps without the numbers of their conditions, texts that are equal or not, windows, and names of
-    variables; and these numbers and texts.
+    """Return steps without the numbers of their conditions, texts that are equal or not, windows, numbers of
+    iterations, and names of variables; and these numbers and texts.
 
-    Windows of a FOLD with LONGEST, and of the steps below it, stay: they end the runs that compete.
+    Windows and iterations of a FOLD with LONGEST, and of the steps below it, stay: they end the runs that compete.
     """
     numbers: list[Number] = []
 
@@ -60,10 +61,11 @@ def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Number
 
 
 def _without_windows(node: Node, numbers: list[Number]) -> Node:
-    """Return steps without greatest windows, which are put behind the numbers.
+    """Return steps without greatest windows and numbers of iterations, which are put behind the numbers.
 
     A step goes to the first right side that satisfies all else, however long its window is: the window says for whom
-    that is a match.  Steps to the right of others keep their windows, because their matches compete.
+    that is a match.  So does the number of iterations.  Steps to the right of others keep theirs, because their matches
+    compete.
     """
     match node:
         case Filter():
@@ -77,30 +79,46 @@ def _without_windows(node: Node, numbers: list[Number]) -> Node:
             if skip.most is not None:
                 numbers.append(Fraction(skip.most))
                 skip = replace(skip, most=None, most_slot=len(numbers) - 1)
+            if skip.duration is not None:
+                numbers.append(Fraction(skip.duration))
+                skip = replace(skip, duration=None, duration_slot=len(numbers) - 1)
+            if isinstance(node, Fold) and node.at_most is not None:
+                numbers.append(Fraction(node.at_most))
+                node = replace(node, at_most=None, at_most_slot=len(numbers) - 1)
             return replace(node, left=left, skip=skip)
     return node
 
 
-def with_greatest(root: Node, windows: Mapping[int, int]) -> Node:
-    """Return steps of a shape with the greatest windows of all queries, by the places of those that are taken out.
+def with_greatest(root: Node, limits: Mapping[int, int]) -> Node:
+    """Return steps of a shape with the greatest limits of all queries, by the places of those that are taken out.
 
-    The windows stay taken out: they say whose a match is.
+    These are windows and numbers of iterations.  They stay taken out: they say whose a match is.
     """
-    return _windows(root, lambda skip, slot: replace(skip, most=windows[slot]))
+    return _limited(root, lambda slot: (limits[slot], slot))
 
 
-def _windows(node: Node, change: Callable[[Skip, int], Skip]) -> Node:
-    """Return steps with others for those whose windows were taken out."""
+def _limited(node: Node, change: Callable[[int], tuple[int | None, int | None]]) -> Node:
+    """Return steps with other limits in place of those that were taken out.
+
+    ``change`` gives for a place the limit, and its place if it stays taken out.
+    """
     match node:
         case Filter():
-            return replace(node, of=_windows(node.of, change))
+            return replace(node, of=_limited(node.of, change))
         case Without():
-            return replace(node, left=_windows(node.left, change))
+            return replace(node, left=_limited(node.left, change))
         case Next() | Fold():
             skip = node.skip
             if skip.most_slot is not None:
-                skip = change(skip, skip.most_slot)
-            return replace(node, left=_windows(node.left, change), skip=skip)
+                most, slot = change(skip.most_slot)
+                skip = replace(skip, most=most, most_slot=slot)
+            if skip.duration_slot is not None:
+                most, slot = change(skip.duration_slot)
+                skip = replace(skip, duration=most, duration_slot=slot)
+            if isinstance(node, Fold) and node.at_most_slot is not None:
+                most, slot = change(node.at_most_slot)
+                node = replace(node, at_most=most, at_most_slot=slot)
+            return replace(node, left=_limited(node.left, change), skip=skip)
     return node
 
 
@@ -130,11 +148,11 @@ def filled(root: Node, numbers: Sequence[Number | None]) -> Node:
         is_plain = op not in ("=", "!=") and term.kind != "number" and factor == 1 and constant == 0
         return replace(term, factor=factor, constant=constant, is_number=not is_plain, slot=None)
 
-    def window(skip: Skip, slot: int) -> Skip:
+    def limit(slot: int) -> tuple[int | None, int | None]:
         own = numbers[slot]
-        return skip if own is None else replace(skip, most=int(own), most_slot=None)
+        return (None, slot) if own is None else (int(own), None)
 
-    root = _windows(root, window)
+    root = _limited(root, limit)
     return _changed(root, lambda one: Comparison(given(one.left, one.op), one.op, given(one.right, one.op)))
 
 
@@ -178,8 +196,15 @@ def slots_in(node: Node) -> Iterator[int]:
     """Yield the places of the numbers that were taken out of a step, without those of the steps below it."""
     for each in comparisons_of(node):
         yield from slots_of(each)
-    if isinstance(node, Next | Fold) and node.skip.most_slot is not None:
-        yield node.skip.most_slot
+    yield from limits_in(node)
+
+
+def limits_in(node: Node) -> Iterator[int]:
+    """Yield the places of the windows and numbers of iterations that were taken out of a step."""
+    if isinstance(node, Next | Fold):
+        yield from (slot for slot in (node.skip.most_slot, node.skip.duration_slot) if slot is not None)
+    if isinstance(node, Fold) and node.at_most_slot is not None:
+        yield node.at_most_slot
 
 
 def comparisons_of(node: Node) -> Iterator[Comparison]:

@@ -78,6 +78,8 @@ class Skip:
     """All other conditions."""
     most_slot: int | None = None
     """Place of ``most`` among the numbers that were taken out (``shapes``); None: it is as told."""
+    duration_slot: int | None = None
+    """The same of ``duration``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,8 @@ class Fold:
     taken: tuple[Taken, ...]
     longest: bool
     at_most: int | None
+    at_most_slot: int | None = None
+    """Place of ``at_most`` among the numbers that were taken out (``shapes``); None: it is as told."""
 
 
 @dataclass(frozen=True, slots=True)
