@@ -205,7 +205,7 @@ def other_numbers(choose: Random, text: str) -> str:
     def length(found: re.Match[str]) -> str:
         return found[1] + (choose.choice("01234") if choose.random() < 0.5 else found[2])
 
-    found = _SPANS.sub(lambda each: f"{each[1]}{choose.choice('4567')}", text) if choose.random() < 0.5 else text
+    found = _SPANS.sub(lambda each: f"{each[1]}{choose.choice('4567')}", text)
     found = _LENGTHS.sub(length, _WINDOWS.sub(window, _NUMBERS.sub(other, found)))
     if "LONGEST" not in found:
         found = _ITERATIONS.sub(lambda each: f"{each[1]}{choose.randint(1, 4)}", found)

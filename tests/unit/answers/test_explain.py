@@ -167,6 +167,18 @@ def test_steps_tell_their_sides_and_the_parts_that_they_share(tmp_path: Path) ->
     assert "Steps; answered by the channel's clock" in shown and "Conjunctive queries of the parts" in shown
 
 
+def test_steps_tell_which_limits_differ(tmp_path: Path) -> None:
+    home = init_home(tmp_path / "home")
+    registry = Registry(home.catalog)
+    for number in (1, 2):
+        limits = f"{number} h, MAXWINDOW {number + 2} h WHILE w > v, AT MOST {number + 4}"
+        registry.register(f"T[./v->v] FOLD {{{limits}}} T[./v->w]", name=f"q{number}")
+    found = explain(home.catalog, "q2").shared
+    assert found is not None and found.groups == 2
+    told = [(each.condition, each.numbers, each.way) for each in found.numbers]
+    assert told == [("a window of 2 h", 2, "range"), ("MAXWINDOW 4 h", 2, "range"), ("AT MOST 6", 2, "range")]
+
+
 def test_steps_tell_with_whom_they_are_shared_and_what_is_asked_for_each_number(tmp_path: Path) -> None:
     home = init_home(tmp_path / "home")
     registry = Registry(home.catalog)

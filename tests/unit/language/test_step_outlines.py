@@ -56,6 +56,28 @@ def test_lengths_that_matches_reach_are_numbers_of_shapes(op: str, is_found: boo
     assert found is None or Fraction(180_000_000) in found[1]
 
 
+@pytest.mark.parametrize(
+    ("step", "number", "is_found"),
+    [
+        ("FOLD {{WHILE y > x, AT MOST {}}} T[./v->y]", 3, True),
+        ("NEXT {{y > x, MAXWINDOW {} us}} T[./v->y]", 3, True),
+        ("NEXT {{y > x, 5 s, MAXWINDOW {} us}} T[./v->y] FILTER {{DUR <= 9 s}}", 3, True),
+        ("FOLD {{WHILE y > x, LONGEST, AT MOST {}}} T[./v->y]", 3, False),
+        ("FOLD {{MAXWINDOW {} us WHILE y > x, LONGEST}} T[./v->y]", 3, False),
+        ("FOLD {{MAXWINDOW {} us WHILE y > x}} T[./v->y]", 3, True),
+        ("FOLD {{{} us WHILE y > x}} T[./v->y]", 3, True),
+        ("NEXT {{y > x}} (T[./v->y] FOLD {{WHILE y > z, AT MOST {}}} T[./v->z])", 3, False),
+    ],
+)
+def test_iterations_and_spans_are_numbers_of_shapes(step: str, number: int, is_found: bool) -> None:
+    outlines, text = step_outlines({}), f"S[./v->x] {step}"
+    add(outlines, text.format(2))
+    found, said = outlines.find(text.format(number)), text.format(number)
+    assert (found is not None) is is_found
+    own = shape_of(steps_of(parse_query(said), said))
+    assert found in (None, own) and (Fraction(number) in own[1]) is is_found
+
+
 def test_all_numbers_but_windows_of_longest_are_taken_out_of_shapes() -> None:
     text = "S[./v->x] FOLD {{y = z, {} s WHILE y > {} * x, LONGEST}} T[./v->y][./k->z] FILTER {{count() > {}}} "
     text += "NEXT {{w > {} * y, {} s}} U[./v->w]"

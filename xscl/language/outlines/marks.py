@@ -40,9 +40,10 @@ class Varying:
     unit: str | None = None
     """Unit of a duration."""
     is_taken: bool = False
-    """Whether it is a time that shapes of steps have among their numbers.
+    """Whether it is a time, or a number of iterations, that shapes of steps have among their numbers.
 
-    They have the greatest time of a step on whose right side is no other step, and lengths that matches reach."""
+    They have the greatest times and iterations of a step on whose right side is no other step, and lengths that matches
+    reach."""
     is_whole: bool = False
     """Whether it is a number of things."""
     is_text: bool = False

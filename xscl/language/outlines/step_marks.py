@@ -27,7 +27,7 @@ def varying_in_steps(tokens: Sequence[Token]) -> dict[tuple[int, int], Varying]:
         token = tokens[at]
         known = None
         if tokens[at - 1].is_word("most") and tokens[at - 2].is_word("at"):
-            known = Varying(is_whole=True) if is_last and not has_longest else None
+            known = Varying(is_whole=True, is_taken=is_last and not has_longest)
         elif token.kind == "number":
             known = varying_number(tokens, at, is_last=is_last)
         elif token.kind == "string":
@@ -44,7 +44,8 @@ def varying_number(tokens: Sequence[Token], at: int, *, is_last: bool) -> Varyin
         return None
     is_length = before in COMPARISONS and tokens[at - 2].is_word("dur")
     if after.kind == "name" and after.value.lower() in UNITS:
-        ends = tokens[at + 2].kind in (",", "}") or tokens[at + 2].is_word("and")
+        behind = tokens[at + 2]
+        ends = behind.kind in (",", "}") or behind.is_word("and") or behind.is_word("while")
         is_window = before in (",", "{") or tokens[at - 1].is_word("maxwindow")
         is_taken = is_last if is_window else before in (">", ">=")
         return Varying(after.value.lower(), is_taken) if ends and (is_window or is_length) else None

@@ -46,8 +46,9 @@ def step_outlines(namespaces: Mapping[str, str]) -> TextOutlines[Shaped]:
 
 
 def _varying(tokens: Sequence[Token]) -> dict[tuple[int, int], Varying]:
-    """Return the numbers of conditions, and the windows and lengths, that shapes have as numbers."""
-    return {at: each for at, each in varying_in_steps(tokens).items() if each.unit is None or each.is_taken}
+    """Return the numbers of conditions, and the windows, lengths and iterations, that shapes have as numbers."""
+    found = varying_in_steps(tokens).items()
+    return {at: each for at, each in found if each.is_taken or each.unit is None and not each.is_whole}
 
 
 def _fill(first: Shaped, marked: Shaped, marks: Sequence[Value]) -> Fill[Shaped] | None:
