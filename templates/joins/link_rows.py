@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from xscl.base.docids import place_of
 from xscl.base.number_order import each_once
-from xscl.templates.columns import Int64s
-from xscl.templates.joins.signatures import Signature
+from xscl.templates.columns import Int32s, Int64s, gather, stacked
+from xscl.templates.joins.signatures import Signature, SolvedLinks
 from xscl.templates.joins.window_cells import Documents, MatchedPairs
-from xscl.templates.plans import LinkPlan
 from xscl.templates.program import Program
 from xscl.templates.results import Member, Refusal, ResultColumns
 
@@ -21,38 +20,49 @@ __all__ = ["LinkRows", "add_link_rows", "link_rows"]
 
 
 class LinkRows(NamedTuple):
-    """Rows of one link: each of some bindings of its nodes for each of some pairs of documents."""
+    """Rows of links in columns: the nodes of a link in a pair of documents."""
 
-    link: int
-    """Key of the link."""
+    link: Int64s
+    """The key of the link of each."""
     left: Int64s
     right: Int64s
-    nodes: Sequence[Sequence[int]]
-    """Nodes of each binding."""
-
-    @property
-    def size(self) -> int:
-        """Number of the rows."""
-        return len(self.left) * len(self.nodes)
+    width: Int64s
+    """The number of its nodes."""
+    nodes: Int32s
+    """Nodes of all rows, one row after another."""
 
 
 def link_rows(
     signature: Signature, pairs: MatchedPairs, documents: Documents, program: Program, out: ResultColumns
-) -> Iterator[LinkRows]:
-    """Iterate over the rows of links of the pairs of a signature; what is refused is told."""
+) -> LinkRows | None:
+    """Return the rows of links of the pairs of a signature, None if there are none; what is refused is told."""
+    if not signature.links:
+        return None
+    difference = pairs.ts_r - pairs.ts_l
     for solved in signature.links:
-        plan, solution = solved.plan, solved.solution
-        assert isinstance(plan, LinkPlan)
-        # The plan that was solved may be older than the program, which other queries have widened since.
-        bounds = program.links[plan.key].bounds
-        difference = pairs.ts_r - pairs.ts_l
-        at = np.flatnonzero((difference >= bounds.lo) & (difference <= bounds.hi))
-        left, right = pairs.left[at], pairs.right[at]
-        if solution.refusals:
-            for pair in zip(left.tolist(), right.tolist(), strict=True):
-                _refuse(program, plan.key, documents.members(*pair), solution.refusals, out)
-        if len(at) and solution.rows:
-            yield LinkRows(plan.key, left, right, [row.nodes for row in solution.rows])
+        if solved.solution.refusals:
+            bounds = program.links[solved.plan.key].bounds  # type: ignore[union-attr]
+            at = np.flatnonzero((difference >= bounds.lo) & (difference <= bounds.hi))
+            for pair in zip(pairs.left[at].tolist(), pairs.right[at].tolist(), strict=True):
+                _refuse(program, solved.plan.key, documents.members(*pair), solved.solution.refusals, out)  # type: ignore[union-attr]
+    if signature.solved_links is None:
+        signature.solved_links = _solved_links(signature, program)
+    table = signature.solved_links
+    later = difference[:, np.newaxis]
+    at, row = np.nonzero((later >= table.lo) & (later <= table.hi))
+    width = np.diff(table.starts)[row]
+    places, _ = gather(table.starts[row], width)
+    return LinkRows(table.link[row], pairs.left[at], pairs.right[at], width, table.nodes[places])
+
+
+def _solved_links(signature: Signature, program: Program) -> SolvedLinks:
+    rows = [(solved.plan, row.nodes) for solved in signature.links for row in solved.solution.rows]
+    keys = np.array([plan.key for plan, _ in rows], dtype=np.int64)  # type: ignore[union-attr]
+    # The plan that was solved may be older than the program, which other queries have widened since.
+    bounds = [program.links[key].bounds for key in keys.tolist()]
+    lo, hi = (np.array([getattr(each, name) for each in bounds], dtype=np.int64) for name in ("lo", "hi"))
+    starts = np.cumsum([0, *(len(nodes) for _, nodes in rows)])
+    return SolvedLinks(keys, lo, hi, starts, np.array([node for _, nodes in rows for node in nodes], dtype=np.int32))
 
 
 def add_link_rows(rows: Sequence[LinkRows], documents: Documents, out: ResultColumns) -> None:
@@ -60,17 +70,14 @@ def add_link_rows(rows: Sequence[LinkRows], documents: Documents, out: ResultCol
     if not rows:
         return
     assert documents.linked is not None
-    ends = [np.repeat(np.stack((each.left, each.right), axis=1), len(each.nodes), axis=0) for each in rows]
-    docs = np.concatenate(ends).reshape(-1)
+    every = stacked(rows)
+    docs = np.stack((every.left, every.right), axis=1).reshape(-1)
     distinct = each_once(docs)
     members = documents.linked(distinct).take(pa.array(np.searchsorted(distinct, docs)))
-    counts = [each.size for each in rows]
-    widths = np.repeat([len(each.nodes[0]) for each in rows], counts)
-    nodes = [np.tile(np.array(each.nodes, np.int32), (len(each.left), 1)).reshape(-1) for each in rows]
     columns = {
-        "link": pa.array(np.repeat(np.array([each.link for each in rows], np.int64), counts)),
+        "link": pa.array(every.link),
         "members": pa.ListArray.from_arrays(pa.array(np.arange(0, len(docs) + 1, 2, dtype=np.int32)), members),
-        "nodes": pa.ListArray.from_arrays(_offsets(widths), pa.array(np.concatenate(nodes))),
+        "nodes": pa.ListArray.from_arrays(_offsets(every.width), pa.array(every.nodes)),
     }
     out.add_links(pa.table(columns))
 

@@ -226,7 +226,8 @@ class Resolver:
                 continue
             signature = self._signature(signatures, number, asked[number], plans)
             of = pairs if members is None else take(pairs, members)
-            links += link_rows(signature, of, documents, self.program, out)
+            found = link_rows(signature, of, documents, self.program, out)
+            links += [] if found is None else [found]
             if signature.instances:
                 self._add_classes(signature, of, documents, out)
         add_link_rows(links, documents, out)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from xscl.base.number_order import each_once, order_of
 from xscl.templates.class_columns import ClassColumns
-from xscl.templates.columns import Int64s, numbered
+from xscl.templates.columns import Int32s, Int64s, numbered
 from xscl.templates.joins.matched_edges import MatchedEdges
 from xscl.templates.joins.solve import Solution
 from xscl.templates.joins.window_cells import Documents, MatchedPairs
@@ -24,6 +24,7 @@ __all__ = [
     "Signature",
     "Signatures",
     "Solved",
+    "SolvedLinks",
     "class_columns",
     "class_rows",
     "numbered_pairs",
@@ -82,12 +83,26 @@ class Signatures(NamedTuple):
         return Signatures(self.first[numbers], self.second[numbers], self.edges, begin, end)
 
 
+class SolvedLinks(NamedTuple):
+    """Rows of the links of a signature, in columns."""
+
+    link: Int64s
+    """The key of the link of each row."""
+    lo: Int64s
+    """Bounds of the link, as those of ``Windows``."""
+    hi: Int64s
+    starts: Int64s
+    """The first node of each row, and the end."""
+    nodes: Int32s
+
+
 @dataclass(slots=True)
 class Signature:
     """The meaning of a signature for plans that have windows without guards, and for links."""
 
     instances: list[Solved]
     links: list[Solved]
+    """Links that have rows, or exceed a limit."""
     asked: frozenset[tuple[bool, int]] = frozenset()
     """Names of the plans that were looked for."""
     version: int = -1
@@ -100,6 +115,8 @@ class Signature:
     """Between which documents all windows admit every document of no stream by itself; None: some window does not."""
     rows: list[ClassRow] | None = None
     """Rows of its class where all windows admit; None until they are needed."""
+    solved_links: SolvedLinks | None = None
+    """Rows of ``links``; None until they are needed."""
 
     @property
     def refuses(self) -> bool:
