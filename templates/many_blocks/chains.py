@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xscl.base.number_order import each_once
 from xscl.templates.bounds import UNBOUNDED, pair_index
 from xscl.templates.columns import Int32s, Int64s, gather, stacked, take
 from xscl.templates.many_blocks.runs import LinkRun, MetRows
@@ -29,6 +30,12 @@ _MOST = 100_000
 _MANY = 1_000
 """Rows that a partial match may meet before another way is looked for."""
 _NO_NODE = -1 << 31
+_MOST_STARTED = 4_000_000
+"""Ways that are started together, about."""
+_FEW_STARTED = 10_000
+"""Ways that are started without a look whether they go on."""
+_MOST_CELLS = 1 << 25
+"""Links and documents, each with the other, up to which there is a table of them."""
 
 
 class Way(NamedTuple):
@@ -206,12 +213,44 @@ class Chains:
         counts = np.array([len(some) for some in starting], np.int64)
         numbers = np.array([way for some in starting for way in some], np.int64)
         first = np.cumsum(counts) - counts
-        for low in range(begin, end, _MOST):
-            places = np.arange(low, min(end, low + _MOST))
-            link = np.searchsorted(run.starts, places, side="right") - 1
-            at, row = gather(first[link], counts[link])
-            if len(at):
-                yield self.joined(self.empty(numbers[at]), run.rows(places[row]), 0)
+        link = np.searchsorted(run.starts, np.arange(begin, end), side="right") - 1
+        part = np.cumsum(counts[link]) // _MOST_STARTED
+        for number in each_once(part).tolist():
+            places = begin + np.flatnonzero(part == number)
+            of = link[places - begin]
+            at, row = gather(first[of], counts[of])
+            way, docids = numbers[at], run.documents.docid
+            some = self._may_go_on(way, row, (docids[run.left[places]], docids[run.right[places]]))
+            if len(some):
+                yield self.joined(self.empty(way[some]), run.rows(places[row[some]]), 0)
+
+    def _may_go_on(self, way: Int64s, row: Int64s, docids: tuple[Int64s, Int64s]) -> Int64s:
+        """Return which ways may go on from the rows that start them: their next link has a row of the same document.
+
+        A link that a thousand queries share starts as many ways, and few of these go on.
+
+        Args:
+            way: the ways.
+            row: the place of the row that starts each.
+            docids: the left and the right documents of rows.
+        """
+        every = np.arange(len(way))
+        if len(way) <= _FEW_STARTED or self._link.shape[1] < 2:
+            return every
+        links, next_link = np.unique(self._link[:, 1], return_inverse=True)
+        documents = each_once(np.concatenate(docids))
+        if len(links) * len(documents) > _MOST_CELLS:
+            return every
+        met = np.zeros((2, len(links), len(documents)), np.bool_)
+        for run in (*self._state.runs, *self._state.added, *self._new):
+            for side in (0, 1):
+                met[side][run.meeting(links, documents, left=not side)] = True
+        # The next link has a block of the first one, on its left side or on its right one.
+        left = (self._left[:, 1] == self._left[:, 0]) | (self._left[:, 1] == self._right[:, 0])
+        shared = np.where(left, self._left[:, 1], self._right[:, 1]) == self._right[:, 0]
+        one, other = (np.searchsorted(documents, each)[row] for each in docids)
+        held = met[np.where(left, 0, 1)[way], next_link[way], np.where(shared[way], other, one)]
+        return np.flatnonzero(held | (self._steps[way] == 1))
 
 
 def new_chains(

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from xscl.base.arrow_schemas import MEMBER
 from xscl.base.number_order import each_once
 from xscl.base.values import value_hashes
-from xscl.templates.columns import Bools, Int32s, Int64s, gather
+from xscl.templates.columns import Bools, Int32s, Int64s, gather, within
 from xscl.templates.retention import Floors
 from xscl.templates.runs.mapped_columns import open_columns, save_columns
 
@@ -213,6 +213,26 @@ class LinkRun:
     def of_right(self, keys: Int64s) -> tuple[Int64s, Int64s]:
         """Return the spans of some keys in ``by_right``."""
         return _spans(self.rights, self.right_starts, keys)
+
+    def meeting(self, links: Int64s, docids: Int64s, *, left: bool) -> tuple[Int64s, Int64s]:
+        """Return which of some links have rows with which of some documents as left members, or as right ones.
+
+        Links and documents rise; both are told by their places.
+        """
+        keys = self.lefts if left else self.rights
+        known = np.flatnonzero(within(links, self.links))
+        document, there = self.documents.found(docids)
+        here = np.flatnonzero(there)
+        link, document = np.searchsorted(self.links, links[known]), document[here]
+        if len(link) * len(document) < len(keys):
+            wanted = (link[:, np.newaxis] << _LINK_BITS | document).reshape(-1)
+            found = np.flatnonzero(within(wanted, keys))
+            return known[found // max(len(document), 1)], here[found % max(len(document), 1)]
+        of_link, of_document = np.full(len(self.links), -1), np.full(len(self.documents.docid), -1)
+        of_link[link], of_document[document] = known, here
+        one, other = of_link[keys >> _LINK_BITS], of_document[keys & ((1 << _LINK_BITS) - 1)]
+        some = (one >= 0) & (other >= 0)
+        return one[some], other[some]
 
     def of_both(self, keys: Int64s, docids: Int64s) -> tuple[Int64s, Int64s]:
         """Return the spans of rows of some keys of left members, with right members."""

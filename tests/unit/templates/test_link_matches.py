@@ -139,6 +139,9 @@ def test_every_combination_once(cut: str, tmp_path: Path, monkeypatch: pytest.Mo
         choose = Dice(seed)
         monkeypatch.setattr(link_chains, "_MOST", choose.one(1, 3, 100))
         monkeypatch.setattr(link_chains, "_MANY", choose.one(0, 1, 100))
+        monkeypatch.setattr(link_chains, "_FEW_STARTED", choose.one(0, 0, 10))
+        monkeypatch.setattr(link_chains, "_MOST_STARTED", choose.one(1, 5, 1 << 22))
+        monkeypatch.setattr(link_chains, "_MOST_CELLS", choose.one(0, 1 << 25, 1 << 25))
         program = program_of(*sorted({choose.one(*SHAPES) for _ in range(choose.count(1, 3))}))
         rows = random_rows(choose, program, 15)
         number = {"together": 0, "one by one": len(rows), "some": 3}[cut]
