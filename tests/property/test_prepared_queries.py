@@ -114,6 +114,12 @@ def test_constants_of_joins_that_are_filled_in() -> None:
         "R->a[./s->x][./n->p] JOIN {{x = y AND s = {3} AND 2 * p > {1}, b - a IN [0 s, {4} min]}} R->b[./s->y][./s->s]",
         "S[./b->x][./c->p] JOIN {{x = y AND z = w AND p > {0} * q, {4} s}} S[./b->y][./b->w][./c->q][./b->z]",
         "S[./b->x][./c->p] JOIN {{x = y AND q > {0} * p, {4} s}} S[./b->y][./c->q] JOIN {{y = z, {4} s}} T[./b->z]",
+        "S[./b->x][./c->p] FOLLOWED BY {{x = y AND q > {0} * p, {4} s}} S[./b->y][./c->q] "
+        "FOLLOWED BY {{y = z AND {1} * r <= q - {2} AND p < r + {0}, 1 h}} S[./b->z][./c->r]",
+        "S->a[./b->x][./c->p] JOIN {{x = y AND q = {0} * p, 2 h, ONCE}} R->b[./s->y][./n->q] "
+        "JOIN {{s = {3} AND q = {1} * r AND p != r, MAXWINDOW {4} h}} R->c[./s->s][./n->r]",
+        "S[./b->x][./c->p] JOIN {{x = y AND p >= {0} * q AND q > {1}, 1 h}} "
+        "(S[./b->y][./c->q] JOIN {{y = z AND r - {2} > q, 2 h}} T[./b->z][./c->r])",
     ]
     numbers = ["5", "3", "2.5", "1.020", "4", "7", "0.98", "0.25", "12"]
     numbers += ["007", "0", "1", "1.0", "1e3", "8000000001", "99999999999999999999.1"]

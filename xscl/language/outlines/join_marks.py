@@ -1,4 +1,4 @@
-"""Constants in braces of a join of two blocks that texts may differ in, and their places in what is compiled.
+"""Constants in braces of a join that texts may differ in, and their places in what is compiled.
 
 A number of a comparison of two variables is a factor or an addend of one value join.  The length of a window is a bound
 of event times.  Others are constants of conditions on one variable, like those of brackets.
@@ -42,7 +42,8 @@ def varying_in_joins(tokens: Sequence[Token], first: CompiledQuery) -> dict[tupl
     found: dict[tuple[int, int], Varying] = {}
     if not _is_plain(first):
         return found
-    begin, is_alone = tokens[0].start, _has_one_window(tokens)
+    # Bounds of three blocks follow from several windows.
+    begin, is_alone = tokens[0].start, len(first.normal.blocks) == 2 and _has_one_window(tokens)
     for at in _in_braces(tokens):
         token = tokens[at]
         known = varying_number(tokens, at, is_last=False) if token.kind == "number" else varying_text(tokens, at)
@@ -55,7 +56,7 @@ def _is_plain(first: CompiledQuery) -> bool:
     """Tell whether the order of vertices depends on no number of a join, and no bound on another one."""
     instance = first.group.instance
     blocks = [node.block for node in instance.nodes[: len(instance.variables)]]
-    return len(first.normal.blocks) == 2 and len({*zip(blocks, instance.variables, strict=True)}) == len(blocks)
+    return len(first.normal.blocks) > 1 and len({*zip(blocks, instance.variables, strict=True)}) == len(blocks)
 
 
 def _has_one_window(tokens: Sequence[Token]) -> bool:
