@@ -77,24 +77,21 @@ def test_who_comes_later_has_a_sub_query_of_its_own(engine: Engine) -> None:
     assert name.endswith(".3")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_ids_are_the_same_whoever_was_registered_before(tmp_path: Path) -> None:
+    texts = [
         "(S/d[./k->k] FOLLOWED BY {k = l, 1 h} S/d[./k->l])->x JOIN {x/d = y/k, 1 h} T->y",
         "(SELECT k AS k FROM S/d[./k->k])->x[./k->a] NEXT {a = b, 1 h} T[./k->b]",
         "(SELECT a, n FROM (SELECT k AS k, count() AS n FROM S/d[./k->k] WINDOW 1 h GROUP BY k)[./k->a][./n->n])"
         "->x[./a->a] JOIN {a = b, 1 h} T[./k->b]",
         "(SELECT k AS k FROM S/d[./k->k])->x[./k->a] NOT FOLLOWED BY {a = b, 1 s} T[./k->b] CONSISTENCY MIDDLE",
-    ],
-)
-def test_ids_are_the_same_whoever_was_registered_before(tmp_path: Path, text: str) -> None:
-    found = []
-    for others in (0, 1, 3):
+    ]
+    found: list[dict[str, set[str]]] = []
+    for others in (0, 2):
         with xscl.connect(home=tmp_path / f"{others}") as engine:
             for number in range(others):
-                engine.register(text, name=f"other{number}")
+                engine.register_many(f"CREATE QUERY o{number}{at} AS {text}" for at, text in enumerate(texts))
                 engine.ingest([xscl.Event("S", f"before{number}", number, xml="<d><k>2</k></d>")])
-            engine.register(text, name="q")
+            engine.register_many(f"CREATE QUERY q{at} AS {text}" for at, text in enumerate(texts))
             engine.ingest(
                 xscl.Event(channel, f"{channel}{ts}", ts, xml="<d><k>1</k></d>")
                 for ts, channel in enumerate("SSTST", start=10)
@@ -102,12 +99,14 @@ def test_ids_are_the_same_whoever_was_registered_before(tmp_path: Path, text: st
             for channel in "ST":
                 engine.heartbeat(channel, "1970-01-01T03:00:00Z")
             engine.run_once()
-            found.append({match.id: tuple(match.values.items()) for match in engine.matches("q")})
+            ids: dict[str, set[str]] = {}
+            for match in engine.matches(since="1970-01-01T00:00:05Z"):
+                ids.setdefault(match.query, set()).add(match.id)
+            found.append({name: ids[name] for name in ("q0", "q1", "q2", "q3")})
             # Queries beside each other are told all of their own.
-            for number in range(others):
-                theirs = [match for match in engine.matches(f"other{number}") if match.ts >= 10_000_000]
-                assert len(theirs) == len(found[-1])
-    assert found[0] and found[1] == found[0] and found[2] == found[0]
+            assert all(len(of) == len(ids["q" + name[-1]]) for name, of in ids.items())
+            assert len(ids) == (others + 1) * len(texts)
+    assert found[0] == found[1]
 
 
 def test_what_is_shown_is_what_was_written(engine: Engine) -> None:
