@@ -184,14 +184,14 @@ def test_steps_tell_with_whom_they_are_shared_and_what_is_asked_for_each_number(
     registry = Registry(home.catalog)
     for number in (1, 2, 3):
         said = f"T[./v->v] NEXT {{w > {number} * v AND w != {number}, 1 h}} T[./v->w] FILTER {{w < {10 * number}}}"
-        registry.register(f"{said} WITHOUT {{u > {number}, 1 h}} T[./v->u]", name=f"q{number}")
+        registry.register(f"{said} WITHOUT {{u > {number} * v, 1 h}} T[./v->u]", name=f"q{number}")
     registry.register("T[./v->v] NEXT {w > v} T[./v->w]", name="other")
     found = explain(home.catalog, "q2").shared
     assert found is not None and found.step.startswith("s3_")
     assert (found.queries, found.groups, found.names) == (3, 3, ("q1", "q2", "q3"))
     told = {each.condition: (each.numbers, each.way, each.requests) for each in found.numbers}
     assert told.pop("w != 2") == (3, "value", 1)
-    assert told == {"u > 2": (3, "request", 3), "w < 20": (3, "range", 1), "w > 2 * v": (3, "walk", 1)}
+    assert told == {"u > 2 * v": (3, "request", 3), "w < 20": (3, "range", 1), "w > 2 * v": (3, "walk", 1)}
     shown = explanation_text(explain(home.catalog, "q2"))
     assert f"Step {found.step}, whose rows are moved once for 3 queries in 3 groups: q1, q2, q3" in shown
     assert "3 requests of a row" in shown and "one walk serves all numbers" in shown

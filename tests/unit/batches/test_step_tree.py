@@ -180,6 +180,9 @@ def test_runs_over_versions_are_gone_through_once(monkeypatch: pytest.MonkeyPatc
         "NEXT {{k = l AND q = {} AND q > {}.5 * p}}",
         "FOLD {{k = l AND q = {} WHILE q < 3}}",
         "FOLD {{k = l AND q != '{}', LONGEST}}",
+        "FOLD {{k = l AND q > {} WHILE q < 3}}",
+        "FOLD {{k = l AND {} < q, LONGEST}}",
+        "NEXT {{k = l AND q <= {} AND q > {}.5}}",
     ],
 )
 def test_own_values_in_braces_are_one_request(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,6 +193,7 @@ def test_own_values_in_braces_are_one_request(step: str, monkeypatch: pytest.Mon
         return counted.requests, sum(counted.pairs)
 
     none, met = played(100), played(1)  # all rows have 1
-    assert played(*range(100, 150)) == none
+    requests, pairs = played(*range(100, 150))
+    assert requests == none[0] and pairs <= 5 * requests
     requests, pairs = played(*range(1, 51))
     assert requests <= none[0] + met[0] and pairs <= 5 * requests

@@ -10,12 +10,12 @@ from sqlalchemy.engine import Connection
 
 from xscl.base.durations import format_duration
 from xscl.base.own_functions import shown_name
-from xscl.batches.steps.rows import numbered_nodes, parts_in
+from xscl.batches.steps.rows import numbered_nodes
 from xscl.batches.steps.sharing import Sharing, sharing_of
 from xscl.catalog.steps import read_stepped
 from xscl.catalog.tables import NEVER
 from xscl.language.outlines.steps import known_shape, known_steps
-from xscl.language.steps.shapes import Number, comparisons_of, limits_in, own_value, slots_of, step_id
+from xscl.language.steps.shapes import Number, comparisons_of, limits_in, slots_of, step_id
 from xscl.language.steps.terms import Fold, Next, Node, StepsDefinition, Without
 from xscl.language.syntax import ast
 from xscl.language.syntax.format import format_operand, format_string
@@ -100,7 +100,7 @@ def _limits(node: Node) -> Iterator[str]:
 
 def _way(sharing: Sharing, node: Node, each: Comparison) -> str:
     if isinstance(node, Next | Fold | Without) and each in node.skip.comparisons:
-        if own_value(each, parts_in(node.right)) is not None:
+        if each in sharing.own_values(node):
             return "value"
         return "walk" if isinstance(node, Next) and sharing.walked(node) is each else "request"
     slots = slots_of(each)

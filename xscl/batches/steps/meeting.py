@@ -17,7 +17,7 @@ from xscl.batches.steps.own_values import own_values
 from xscl.batches.steps.rows import Layout, Rows, numbered_nodes, objects, parts_in
 from xscl.batches.steps.sharing import MOST_ROWS, Sharing, TooMany, satisfying, with_numbers
 from xscl.batches.steps.values import Pairs
-from xscl.language.steps.shapes import is_of, own_value
+from xscl.language.steps.shapes import is_of
 from xscl.language.steps.terms import Fold, Key, Next, Skip, Without
 from xscl.language.terms import Comparison
 from xscl.templates.columns import Bools, Int64s, numbered_rows
@@ -41,7 +41,7 @@ class Meeting:
         self.layout, self.skip, self.given, self.rights, self.sharing = layout, node.skip, lefts, rights, sharing
         self.fold = node if isinstance(node, Fold) else None
         self.parts = parts_in(node.right)
-        self._own = [each for each in node.skip.comparisons if own_value(each, self.parts) is not None]
+        self._own = sharing.own_values(node)
         # Pairs are asked for what neither a row on the right nor its key has told.
         told = [each for each in node.skip.comparisons if is_of(each, self.parts)]
         told += [each for each in self._own if each.op == "="]

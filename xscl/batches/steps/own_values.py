@@ -1,11 +1,13 @@
 """Values of rows on the right that queries compare with numbers or texts of their own.
 
-A condition such as ``q = 'IBM'`` or ``q != 5`` says the same to all queries whose own value no row of a key has.  So a
-row on the left makes one request for all of them, and one for each value that rows of its key have.
+A condition such as ``q = 'IBM'`` or ``q != 5`` says the same to all queries whose own value no row of a key has.
+A condition such as ``q > 5`` does so to all queries whose own values are between those of two rows.
+So a row on the left makes one request for all of these queries.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,6 +19,7 @@ from xscl.batches.steps.sharing import Sharing
 from xscl.batches.steps.values import Pairs
 from xscl.batches.windows.values import number_of
 from xscl.language.steps.shapes import own_value
+from xscl.language.syntax.ast import Op
 from xscl.language.terms import Comparison
 from xscl.templates.columns import Bools, Int64s, gather, numbered_rows
 from xscl.templates.sequences.member_sets import Pieces
@@ -25,9 +28,12 @@ __all__ = ["OwnValues", "own_values"]
 
 
 class _Condition(NamedTuple):
-    is_equality: bool
+    op: Op
     rank: Int64s
-    """Rank of each row's value among those of the members; -1: no member has it."""
+    """Rank of each row's value among those of the members; -1: no member has it, or it is none.
+
+    Of a comparison that orders values, that of the first member's which the row's value is on the other side of.
+    """
     own: Int64s
     """Rank of each member's own."""
 
@@ -46,7 +52,7 @@ class OwnValues:
     def asked(self) -> Bools:
         """Tell which rows have values that a member asks for."""
         found: Bools = self.code > 0
-        return found if any(each.is_equality for each in self.conditions) else np.ones(len(found), dtype=np.bool_)
+        return found if any(each.op == "=" for each in self.conditions) else np.ones(len(found), dtype=np.bool_)
 
     def keys(self, key: Int64s, code: Int64s) -> Int64s:
         """Return keys by which rows meet that have the same values, too."""
@@ -86,11 +92,14 @@ class OwnValues:
         ranks = []
         for each in self.conditions:
             values, own = np.unique(each.rank[rows]), each.own[members]
+            if each.op not in ("=", "!="):
+                ranks.append(np.searchsorted(values, own, "right"))
+                continue
             ranks.append(np.where(values[np.minimum(np.searchsorted(values, own), len(values) - 1)] == own, own, -1))
         first, which = numbered_rows(ranks)
         order = np.argsort(which, kind="stable")
         parts = np.split(members[order], np.flatnonzero(np.diff(which[order])) + 1)
-        equal = [rank[first].tolist() for each, rank in zip(self.conditions, ranks, strict=True) if each.is_equality]
+        equal = [rank[first].tolist() for each, rank in zip(self.conditions, ranks, strict=True) if each.op == "="]
         codes = [self.codes.get(each, 0) for each in zip(*equal, strict=True)] if equal else [0] * len(parts)
         return [sharing.sets.add(part) for part in parts], codes
 
@@ -99,7 +108,7 @@ def own_values(sharing: Sharing, pairs: Pairs, parts: frozenset[int], comparison
     """Return conditions with queries' own values over rows of some parts; ``pairs`` are these rows by themselves."""
     conditions = [_condition(sharing, pairs, parts, each) for each in comparisons]
     code, codes = np.zeros(len(pairs.at), dtype=np.int64), dict[tuple[int, ...], int]()
-    ranks = [each.rank for each in conditions if each.is_equality]
+    ranks = [each.rank for each in conditions if each.op == "="]
     if ranks:
         known = np.flatnonzero(np.all([rank >= 0 for rank in ranks], axis=0))
         for row, each in zip(known.tolist(), zip(*(rank[known].tolist() for rank in ranks), strict=True), strict=True):
@@ -115,5 +124,11 @@ def _condition(sharing: Sharing, pairs: Pairs, parts: frozenset[int], each: Comp
     known = sharing.ranks_of(slot)
     if own.kind == "number":
         values = objects([*map(number_of, values)])
-    rank = [-1 if value is None else known.get(value, -1) for value in values]
-    return _Condition(each.op == "=", np.array(rank, dtype=np.int64), sharing.numbers[slot].which)
+    if each.op in ("=", "!="):
+        rank = [-1 if value is None else known.get(value, -1) for value in values]
+    else:
+        # q > c and c >= q change behind the numbers that are less than q, others behind those that are equal, too.
+        find = bisect_left if (each.op in (">", "<=")) is (own is each.right) else bisect_right
+        numbers = sharing.numbers[slot].numbers.tolist()
+        rank = [-1 if value is None else find(numbers, value) for value in values]
+    return _Condition(each.op, np.array(rank, dtype=np.int64), sharing.numbers[slot].which)

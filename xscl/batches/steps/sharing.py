@@ -65,6 +65,12 @@ class Sharing:
             self._known[slot] = {number: rank for rank, number in enumerate(self.numbers[slot].numbers.tolist())}
         return self._known[slot]
 
+    def own_values(self, node: Next | Fold | Without) -> list[Comparison]:
+        """Return the conditions of a step's braces that compare its right side with members' own values."""
+        walked = self.walked(node) if isinstance(node, Next) else None
+        parts = parts_in(node.right)
+        return [each for each in node.skip.comparisons if each is not walked and own_value(each, parts) is not None]
+
     def walked(self, node: Next) -> Comparison | None:
         """Return the condition of a NEXT whose numbers rows answer by ranges; None: there is none."""
         one = _walked(node)
@@ -206,10 +212,13 @@ def _leftmost(node: Node) -> Iterator[Node]:
 def _walked(node: Next) -> Comparison | None:
     """Return the one condition of a NEXT with numbers of queries' own, if rows answer ranges of them.
 
-    Equalities with own values set members apart before (``own_values``).
+    Other comparisons of the right side with own values set members apart before (``own_values``).
     """
     parts = parts_in(node.right)
-    own = [each for each in node.skip.comparisons if slots_of(each) and own_value(each, parts) is None]
+    own = [each for each in node.skip.comparisons if slots_of(each)]
+    own = [each for each in own if each.op not in ("=", "!=") or own_value(each, parts) is None]
+    if len(own) > 1:
+        own = [each for each in own if own_value(each, parts) is None]
     return own[0] if len(own) == 1 and own[0].op not in ("=", "!=") else None
 
 

@@ -170,15 +170,14 @@ def slots_of(comparison: Comparison) -> tuple[int, ...]:
 
 
 def own_value(one: Comparison, parts: frozenset[int]) -> Term | None:
-    """Return the number or text that was taken out of an equality, or inequality, with a variable of some parts.
+    """Return the number or text that was taken out of a comparison with a variable of some parts.
 
     None: the condition is none of these.
     """
-    if one.op in ("=", "!="):
-        for own, other in ((one.left, one.right), (one.right, one.left)):
-            is_own = own.slot is not None and own.kind in ("number", "text") and _is_of(other, parts)
-            if is_own and not (own.kind == "text" and other.is_number):
-                return own
+    for own, other in ((one.left, one.right), (one.right, one.left)):
+        is_own = own.slot is not None and own.kind in ("number", "text") and _is_of(other, parts)
+        if is_own and not (own.kind == "text" and (other.is_number or one.op not in ("=", "!="))):
+            return own
     return None
 
 
