@@ -18,6 +18,7 @@ from step_queries import other_numbers, step_query, step_stream
 
 from xscl.base.errors import QueryError
 from xscl.batches.steps import meeting as step_meeting
+from xscl.batches.steps import own_values as step_own_values
 from xscl.batches.steps import sharing as step_sharing
 from xscl.language.steps.steps import steps_of
 from xscl.language.syntax.format import format_query
@@ -278,7 +279,9 @@ def test_steps_over_what_tasks_find_are_corrected_alike(tmp_path: Path, spark: S
 def test_queries_that_are_moved_in_halves_are_told_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (step_meeting, step_sharing):
         monkeypatch.setattr(module, "MOST_ROWS", 0)
+    monkeypatch.setattr(step_own_values, "MOST_MEMBERS", 0)
     assert sum(play(tmp_path / str(seed), seed) for seed in (3, 19)) > 15
     home = Together(tmp_path / "together", random.Random(32))
     home.texts = [f"A[./k->k] FILTER {{k != '{text}'}} NEXT {{k = l}} A[./k->l] CONSISTENCY MIDDLE" for text in "abA"]
+    home.texts += [f"A[./k->k] NEXT {{l = '{text}'}} A[./k->l] CONSISTENCY MIDDLE" for text in "ab"]
     assert home.play(12) > 3

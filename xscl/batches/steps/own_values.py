@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xscl.batches.steps.rows import objects
-from xscl.batches.steps.sharing import Sharing
+from xscl.batches.steps.sharing import Sharing, TooMany
 from xscl.batches.steps.values import Pairs
 from xscl.batches.windows.values import number_of
 from xscl.language.steps.shapes import own_value
@@ -24,7 +24,10 @@ from xscl.language.terms import Comparison
 from xscl.templates.columns import Bools, Int64s, gather, numbered_rows
 from xscl.templates.sequences.member_sets import Pieces
 
-__all__ = ["OwnValues", "own_values"]
+__all__ = ["MOST_MEMBERS", "OwnValues", "own_values"]
+
+MOST_MEMBERS = 10_000_000
+"""Members of the sets that are cut up at once; behind them half of the queries are moved at a time."""
 
 
 class _Condition(NamedTuple):
@@ -79,7 +82,12 @@ class OwnValues:
         at = np.where(np.append(known, -2)[at] == key, at, -1)
         first, which = numbered_rows([at, pieces.base])
         both = zip(at[first].tolist(), pieces.base[first].tolist(), strict=True)
-        cut = [([base], [0]) if place < 0 else self._parts(sharing, base, rows[place]) for place, base in both]
+        cut, members = list[tuple[list[int], list[int]]](), 0
+        for place, base in both:
+            members += len(sharing.sets.of(base)) if place >= 0 else 0
+            if members > MOST_MEMBERS:
+                raise TooMany
+            cut.append(([base], [0]) if place < 0 else self._parts(sharing, base, rows[place]))
         counts = np.array([len(bases) for bases, _ in cut], dtype=np.int64)
         place, piece = gather((np.cumsum(counts) - counts)[which], counts[which])
         base = np.array([base for bases, _ in cut for base in bases], dtype=np.int64)[place]
