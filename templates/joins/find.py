@@ -43,6 +43,8 @@ __all__ = ["Finder"]
 
 _MANY_SHAPES = 1_000_000
 """Shapes of queries of one block that are remembered; there are as many as definitions."""
+_MANY_NEEDS = 1_000_000
+"""Needs of plans by which ways to look edges up are remembered."""
 
 
 @dataclass
@@ -75,6 +77,7 @@ class Finder:
         self._of_keys: tuple[int, Int32s, Bools] | None = None
         self._plan_edges: tuple[int, PlanEdges] | None = None
         self._look_ups: tuple[int, dict[frozenset[frozenset[int]], LookUps]] | None = None
+        self._looked_up = 0
         self._guarded = _Guarded(-1)
         self._lone: tuple[int, frozenset[int]] | None = None
 
@@ -244,9 +247,13 @@ class Finder:
     def _look_ups_of(self, needs: frozenset[frozenset[int]]) -> LookUps:
         """Return how the edges that plans need are looked up, remembered as long as the edges of the program stay."""
         if self._look_ups is None or self._look_ups[0] != self.program.structure:
-            self._look_ups = self.program.structure, {}
+            self._look_ups, self._looked_up = (self.program.structure, {}), 0
         known = self._look_ups[1]
         if needs not in known:
+            if self._looked_up + len(needs) > _MANY_NEEDS:
+                known.clear()
+                self._looked_up = 0
+            self._looked_up += len(needs)
             known[needs] = look_ups_of(self.program.edges, needs)
         return known[needs]
 
