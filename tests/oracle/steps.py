@@ -121,6 +121,10 @@ class _Steps:
         self.measures = {each.text: each for each in asked.query.measures}
         self.channels: dict[str, str] = {}
         """Channel of each variable."""
+        self.certain: dict[int, dict[frozenset[Doc], int]] = {}
+        """Time at which the longest matches of some documents are certain, by their FOLD."""
+        self.found: dict[int, list[_Binding]] = {}
+        """Bindings by their part of the tree."""
         changes = {place for former in intake.before.values() for place, _ in former}
         self.places = sorted(
             {*intake.events.values(), *intake.beats, *intake.again.values(), *changes, *([FOR_EVER] * intake.ends)}
@@ -207,6 +211,11 @@ class _Steps:
     # -- the tree ----------------------------------------------------------------------------------------------
 
     def tree(self, tree: ast.Tree) -> list[_Binding]:
+        if id(tree) not in self.found:
+            self.found[id(tree)] = self.bindings(tree)
+        return self.found[id(tree)]
+
+    def bindings(self, tree: ast.Tree) -> list[_Binding]:
         match tree:
             case ast.Block() | ast.Join():
                 return self.part(tree)
@@ -245,17 +254,9 @@ class _Steps:
 
     def next(self, step: ast.Next) -> list[_Binding]:
         lefts, rights = self.tree(step.left), self.tree(step.right)
-        blocks = (*ast.blocks(step.left), *ast.blocks(step.right))
         found = []
         for a in lefts:
-
-            def skipped(b: _Binding, a: _Binding = a) -> bool:
-                scope = _Scope({**a.env, **b.env}, {**a.taken, **b.taken})
-                in_time = self.in_time(step, a.start, a.end, b, blocks, (*a.docs, *b.docs))
-                good = in_time and _apart(a.all_docs, b.all_docs)
-                return not (good and all(self.atom(each, scope) for each in step.atoms))
-
-            for b in _first(a.end, rights, skipped):
+            for b in self.next_of(step, a, rights):
                 place = self.settled(step.right, b.end, max(a.place, b.place))
                 found.append(
                     _Binding(
@@ -271,20 +272,80 @@ class _Steps:
                 )
         return found
 
+    def next_of(self, step: ast.Next, a: _Binding, rights: Sequence[_Binding]) -> Iterator[_Binding]:
+        """What a left side comes to."""
+        blocks = (*ast.blocks(step.left), *ast.blocks(step.right))
+
+        def skipped(b: _Binding) -> bool:
+            scope = _Scope({**a.env, **b.env}, {**a.taken, **b.taken})
+            in_time = self.in_time(step, a.start, a.end, b, blocks, (*a.docs, *b.docs))
+            good = in_time and _apart(a.all_docs, b.all_docs)
+            return not (good and all(self.atom(each, scope) for each in step.atoms))
+
+        return iter(_first(a.end, rights, skipped))
+
     def fold(self, step: ast.Fold) -> list[_Binding]:
-        lefts, rights = self.tree(step.left), self.tree(step.right)
-        runs = [_Run(left, (), {}, left.place) for left in lefts]
-        found: list[_Run] = []
+        found = [run for run in self.runs(step) if run.taken]
+        if step.longest:
+            rights = self.tree(step.right)
+            found = [run for run in found if not any(run.docs < other.docs for other in found)]
+            ends = self.certain.setdefault(id(step), {})
+            for run in found:
+                ends[run.docs] = max(ends.get(run.docs, -1), self.end(step, run, rights), self.grows(step, run.docs))
+            found = [replace(run, place=self.settled(step, ends[run.docs], run.place)) for run in found]
+        return [self.folded(step, run) for run in found]
+
+    def runs(self, step: ast.Fold) -> list[_Run]:
+        """All runs, those without an iteration too."""
+        rights = self.tree(step.right)
+        runs = [_Run(left, (), {}, left.place) for left in self.tree(step.left)]
+        found = list(runs)
         while runs and (step.at_most is None or len(runs[0].taken) < step.at_most):
             runs = [longer for run in runs for longer in self.iterations(step, run, rights)]
             found += runs
-        if step.longest:
-            found = [run for run in found if not any(run.docs < other.docs for other in found)]
-            ends = {run.docs: -1 for run in found}
-            for run in found:
-                ends[run.docs] = max(ends[run.docs], self.end(step, run, rights))
-            found = [replace(run, place=self.settled(step, ends[run.docs], run.place)) for run in found]
-        return [self.folded(step, run) for run in found]
+        return found
+
+    def grows(self, step: ast.Fold, docs: frozenset[Doc]) -> int:
+        """The time up to which a left side that has all of some documents, or may come to have them, waits for more."""
+        rights = self.tree(step.right)
+        own = [_Run(left, (), {}, left.place) for left in self.tree(step.left) if docs <= left.all_docs]
+        ends = [self.end(step, run, rights) for run in own if self.has_keys(step, run.left)]
+        return max([*ends, self.waits(step.left, docs)], default=-1)
+
+    def waits(self, tree: ast.Tree, docs: frozenset[Doc]) -> int:
+        match tree:
+            case ast.Filter():
+                return self.waits(tree.of, docs)
+            case ast.Next():
+                rights = self.tree(tree.right)
+                lefts = [left for left in self.tree(tree.left) if docs <= left.all_docs and self.has_keys(tree, left)]
+                ends = [self.next_end(tree, left, rights) for left in lefts]
+            case ast.Fold():
+                rights = self.tree(tree.right)
+                runs = [run for run in self.runs(tree) if docs <= run.docs and self.has_keys(tree, run.left)]
+                ends = [self.end(tree, run, rights) for run in runs]
+                if tree.longest:
+                    ends += [self.certain[id(tree)][each] for each in self.certain[id(tree)] if docs <= each]
+            case _:
+                return -1
+        return max([*ends, self.waits(tree.left, docs)])
+
+    def has_keys(self, step: ast.Next | ast.Fold, left: _Binding) -> bool:
+        """Whether a left side has all values that equalities of the step compare; without them it waits for nothing."""
+        scope = _Scope(left.env, left.taken)
+        sides = [side for atom in step.atoms if atom.op == "=" for side in (atom.left, atom.right)]
+        mine = [side for side in sides if isinstance(side, ast.Linear) and side.path.name in left.env]
+        return all(self.value(side, scope) is not None for side in mine)
+
+    def next_end(self, step: ast.Next, left: _Binding, rights: Sequence[_Binding]) -> int:
+        """The time up to which all is known that tells what a left side comes to."""
+        ends = [b.end for b in self.next_of(step, left, rights)]
+        ends += [
+            (left.start if window.kind == "max" else left.end) + window.high
+            for window in step.windows
+            if isinstance(window, ast.Window) and window.high is not None
+        ]
+        return min(ends, default=FOR_EVER - 1)  # there is no event then
 
     def end(self, step: ast.Fold, run: _Run, rights: Sequence[_Binding]) -> int:
         """The time up to which all is known that tells that a run does not go on."""

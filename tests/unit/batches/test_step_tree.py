@@ -197,3 +197,22 @@ def test_own_values_in_braces_are_one_request(step: str, monkeypatch: pytest.Mon
     assert requests == none[0] and pairs <= 5 * requests
     requests, pairs = played(*range(1, 51))
     assert requests <= none[0] + met[0] and pairs <= 5 * requests
+
+
+OVER_A_FOLD = {
+    "FOLD {2} {b} FOLD {k2 = k3, MAXWINDOW 4 WHILE v3 != last(v3, v2), LONGEST} {c}": (12, 20, 23, 44),
+    "FOLD {2} {b} NEXT {2} {c} FOLD {k3 = k4 WHILE v4 > last(v4, v3), LONGEST} {d}": (12, 13),
+    "FOLD {k1 = k2, 2, LONGEST} {b} FOLD {WHILE v3 > last(v3, v2), LONGEST} {c}": (0, 1),
+}
+"""Longest matches over a FOLD, with seeds; of some the lower FOLD finds all events of a match before it ends."""
+
+
+@pytest.mark.parametrize(("steps", "seed"), [(steps, seed) for steps, seeds in OVER_A_FOLD.items() for seed in seeds])
+def test_no_match_is_told_that_a_left_side_may_come_to_contain(steps: str, seed: int) -> None:
+    blocks = {letter: f"A->x{n}[./k->k{n}][./v->v{n}]" for n, letter in enumerate("abcd", start=1)}
+    for letter, block in blocks.items():
+        steps = steps.replace(f"{{{letter}}}", block)
+    played = Played(seed, f"SELECT k1 AS c0, v3 AS c1 FROM {blocks['a']} {steps}")
+    expected = played.expected()
+    for cuts in ([], played.cuts, range(1, len(played.docs))):
+        assert set(played.play([*cuts])) == expected, cuts

@@ -25,7 +25,7 @@ from xscl.store.results import NO_DOC
 from xscl.templates.columns import Bools, Int64s, numbered_rows
 from xscl.templates.sequences.fold_rounds import MOST_INSTANCES, folded
 from xscl.templates.sequences.lanes import FAR, Requests, advance, reached
-from xscl.templates.sequences.longest import undominated
+from xscl.templates.sequences.longest import last_of_supersets, undominated
 
 __all__ = ["Tree"]
 
@@ -48,11 +48,14 @@ class Tree:
     versions: Versions = field(default_factory=dict)
     """Versions among the documents of rows."""
     _numbers: Mapping[int, str] = field(default_factory=dict)
+    _growing: dict[int, list[Rows]] = field(default_factory=dict)
+    """Rows of steps that may become longer, by the FOLD with LONGEST above (``_grows``)."""
 
     def move(self, new: Sequence[Rows]) -> Rows:
         """Return the rows that the batch decides; ``new`` are the matches of each part."""
         self._numbers = {id(node): str(number) for number, node in enumerate(numbered_nodes(self.root))}
         before, self.state = self.state, {}
+        self._growing = {}
         if any(isinstance(node, Fold) for node in numbered_nodes(self.root)):
             new = [replace(rows, events=with_events(rows)) for rows in new]
         return self._move(self.root, new, before)
@@ -142,6 +145,7 @@ class Tree:
             lefts.box = rest
             open_ = self.sharing.sets.there(lefts.base, rest)
         of = meeting.lane.row[hits.at]
+        self._grows(node, lefts.take(open_), np.where(asked.until < frontier.now, asked.until, FAR)[open_])
         found = meeting.merged(lefts, hits.request, of)
         if cut is not None:
             found.box = boxes
@@ -207,6 +211,8 @@ class Tree:
             raise TooMany
         rows = joined_rows(rules.chunks)
         keys = np.concatenate(rules.keys)
+        self._grows(node, rows.take(out.ended), out.end)
+        self._grows(node, rows.take(out.waiting), np.full(len(out.waiting), FAR))
         rows.seen[out.waiting] = frontier.now
         asked = meeting.requests(rows.take(out.waiting), keys[out.waiting])
         self._keep_rights(node, meeting, asked, frontier.now)
@@ -251,20 +257,47 @@ class Tree:
         self._keep(node, "left", meeting.whole((open_ & ~is_match & ~is_passed)[: len(meeting.lefts)]))
         stays = open_.copy()
         stays[ended[0]] = True
-        held = joined_rows([closed, rows.take(stays & is_match)])
-        sets = self.sharing.sets
-        pieces = sets.pieces(held.base, sets.partition(held.base))  # each is compared with what the same members have
-        held = held.take(pieces.row)
-        held.base = pieces.base
-        best, end = undominated(pieces.part, documents_of(held), held.end)
+        # No left without a FOLD has all events of a match.
+        growing = [rows.take(stays & ~is_match & ~is_passed), *below] if (below := self._growing.get(id(node))) else []
+        held, part, until = self._compared(joined_rows([closed, rows.take(stays & is_match)]), growing)
+        best, end = undominated(part, documents_of(held), held.end)
+        held.end = np.where((held.end < FAR) & (until < FAR), np.maximum(held.end, until), held.end)
+        end = np.maximum(end, until)
         frontier = self._frontier(node)
         told = best & (end < frontier.now)
+        self._grows(node, held.take(best), np.where(told, end, FAR)[best])
         found = held.take(told)
         self._decided(found, frontier, end[told])
         self._keep(node, "held", held.take(best & ~told))
         passed = [rows.take(open_ & is_passed), held.take(~best & (held.end == FAR))]
         self._keep(node, "passed", joined_rows(passed))
         return found
+
+    def _grows(self, node: Node, rows: Rows, ends: Int64s) -> None:
+        """Note rows to the left of a FOLD with LONGEST, and the time at which each ended; ``FAR``: it has not.
+
+        Such a row may come to a longer match.  Where it is a run of another FOLD, it may have all events of a match of
+        the upper one already.
+        """
+        for each in numbered_nodes(self.root):
+            if isinstance(each, Fold) and each.longest and any(node is inner for inner in numbered_nodes(each.left)):
+                some = rows.take(np.arange(len(rows)))
+                some.end = ends.copy()
+                self._growing.setdefault(id(each), []).append(some)
+
+    def _compared(self, held: Rows, others: Sequence[Rows]) -> tuple[Rows, Int64s, Int64s]:
+        """Cut rows up, so that each is compared with what the same members have.
+
+        Returns:
+            The rows; their parts; and the time up to which a row that has all events of each was growing.
+        """
+        sets, growing = self.sharing.sets, joined_rows([Rows.empty(self.layout), *others])
+        parts = sets.partition(np.append(held.base, growing.base))
+        pieces, of = sets.pieces(held.base, parts), sets.pieces(growing.base, parts)
+        held, growing = held.take(pieces.row), growing.take(of.row)
+        held.base = pieces.base
+        until = last_of_supersets(pieces.part, documents_of(held), of.part, documents_of(growing), growing.end)
+        return held, pieces.part, until
 
 
 class _Rules:
