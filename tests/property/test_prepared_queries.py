@@ -143,9 +143,11 @@ def test_constants_of_joins_that_are_filled_in() -> None:
         ("x = y AND q > {}, {} min", 4),
         ("x = y, {} min", 4),
         ("{} * q > 3.{} * p, 1 h", 0),  # solved for one side, the factor is a quotient of both
-        ("{} * p - 1 > q, 1 h", 4),  # solved for p, an addend that no other text may have is divided as well
-        ("1 - {} * p <= q, 1 h", 4),
-        ("{} * p - {} > q + 1, 1 h", 0),
+        ("{} * p - 1 > q, 1 h", 0),  # solved for p, an addend without a mark is divided as well
+        ("1 - {} * p <= q, 1 h", 0),
+        ("q > p / {} - 1, 1 h", 0),
+        ("{} * p - {} > q, 1 h", 4),
+        ("{} * p > q, 1 h", 4),
     ],
 )
 def test_joins_whose_constants_are_filled_in(braces: str, filled: int) -> None:

@@ -91,8 +91,6 @@ class _JoinPlace(NamedTuple):
     """Whether the join is solved for the other side: factor and addend are divided by the mark."""
     addend: Fraction | None = None
     """Mark of the addend."""
-    divided: Fraction | None = None
-    """An addend without a mark, before it is divided; None: there is none."""
     signs: tuple[int, int] = (1, 1)
     """Signs of the factor and of the addend."""
 
@@ -108,8 +106,6 @@ class _JoinPlace(NamedTuple):
             found["f"] = self.signs[0] * (1 / divisor if self.is_divided else numbers[self.factor])
         if self.addend is not None:
             found["add"] = self.signs[1] * numbers[self.addend] / divisor
-        elif self.divided is not None:
-            found["add"] = self.divided / divisor
         return found
 
 
@@ -197,8 +193,8 @@ def _joins(joins: Sequence[NormalJoin | ValueJoin], marks: Sequence[Fraction]) -
         for mark, sign in product(marks, (1, -1)):
             if join.add == sign * mark / divisor:
                 place = place._replace(addend=mark, signs=(place.signs[0], sign))
-        if place.is_divided and place.addend is None:
-            place = place._replace(divided=join.add * divisor)
+        if place.is_divided and place.addend is None and join.add:
+            raise Refused  # nobody knows whether it was divided as well
         if place.marks():
             found.append(place)
     return tuple(found)
