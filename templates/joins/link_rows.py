@@ -13,6 +13,7 @@ from xscl.base.number_order import each_once
 from xscl.templates.columns import Int32s, Int64s, gather, stacked
 from xscl.templates.joins.signatures import Signature, SolvedLinks
 from xscl.templates.joins.window_cells import Documents, MatchedPairs
+from xscl.templates.plans import LinkPlan
 from xscl.templates.program import Program
 from xscl.templates.results import Member, Refusal, ResultColumns
 
@@ -41,10 +42,11 @@ def link_rows(
     difference = pairs.ts_r - pairs.ts_l
     for solved in signature.links:
         if solved.solution.refusals:
-            bounds = program.links[solved.plan.key].bounds  # type: ignore[union-attr]
+            assert isinstance(solved.plan, LinkPlan)
+            bounds = program.links[solved.plan.key].bounds
             at = np.flatnonzero((difference >= bounds.lo) & (difference <= bounds.hi))
             for pair in zip(pairs.left[at].tolist(), pairs.right[at].tolist(), strict=True):
-                _refuse(program, solved.plan.key, documents.members(*pair), solved.solution.refusals, out)  # type: ignore[union-attr]
+                _refuse(program, solved.plan.key, documents.members(*pair), solved.solution.refusals, out)
     if signature.solved_links is None:
         signature.solved_links = _solved_links(signature, program)
     table = signature.solved_links
@@ -56,8 +58,9 @@ def link_rows(
 
 
 def _solved_links(signature: Signature, program: Program) -> SolvedLinks:
-    rows = [(solved.plan, row.nodes) for solved in signature.links for row in solved.solution.rows]
-    keys = np.array([plan.key for plan, _ in rows], dtype=np.int64)  # type: ignore[union-attr]
+    plans = [(solved.plan, solved.solution) for solved in signature.links]
+    rows = [(plan.key, row.nodes) for plan, found in plans if isinstance(plan, LinkPlan) for row in found.rows]
+    keys = np.array([key for key, _ in rows], dtype=np.int64)
     # The plan that was solved may be older than the program, which other queries have widened since.
     bounds = [program.links[key].bounds for key in keys.tolist()]
     lo, hi = (np.array([getattr(each, name) for each in bounds], dtype=np.int64) for name in ("lo", "hi"))

@@ -145,7 +145,7 @@ class Tree:
             lefts.box = rest
             open_ = self.sharing.sets.there(lefts.base, rest)
         of = meeting.lane.row[hits.at]
-        self._grows(node, lefts.take(open_), np.where(asked.until < frontier.now, asked.until, FAR)[open_])
+        self._grows(node, lefts, open_, np.where(asked.until < frontier.now, asked.until, FAR)[open_])
         found = meeting.merged(lefts, hits.request, of)
         if cut is not None:
             found.box = boxes
@@ -211,8 +211,8 @@ class Tree:
             raise TooMany
         rows = joined_rows(rules.chunks)
         keys = np.concatenate(rules.keys)
-        self._grows(node, rows.take(out.ended), out.end)
-        self._grows(node, rows.take(out.waiting), np.full(len(out.waiting), FAR))
+        self._grows(node, rows, out.ended, out.end)
+        self._grows(node, rows, out.waiting, np.full(len(out.waiting), FAR))
         rows.seen[out.waiting] = frontier.now
         asked = meeting.requests(rows.take(out.waiting), keys[out.waiting])
         self._keep_rights(node, meeting, asked, frontier.now)
@@ -265,7 +265,7 @@ class Tree:
         end = np.maximum(end, until)
         frontier = self._frontier(node)
         told = best & (end < frontier.now)
-        self._grows(node, held.take(best), np.where(told, end, FAR)[best])
+        self._grows(node, held, best, np.where(told, end, FAR)[best])
         found = held.take(told)
         self._decided(found, frontier, end[told])
         self._keep(node, "held", held.take(best & ~told))
@@ -273,17 +273,17 @@ class Tree:
         self._keep(node, "passed", joined_rows(passed))
         return found
 
-    def _grows(self, node: Node, rows: Rows, ends: Int64s) -> None:
-        """Note rows to the left of a FOLD with LONGEST, and the time at which each ended; ``FAR``: it has not.
+    def _grows(self, node: Node, rows: Rows, some: Int64s | Bools, ends: Int64s) -> None:
+        """Note some rows to the left of a FOLD with LONGEST, and the time at which each ended; ``FAR``: it has not.
 
         Such a row may come to a longer match.  Where it is a run of another FOLD, it may have all events of a match of
         the upper one already.
         """
         for each in numbered_nodes(self.root):
             if isinstance(each, Fold) and each.longest and any(node is inner for inner in numbered_nodes(each.left)):
-                some = rows.take(np.arange(len(rows)))
-                some.end = ends.copy()
-                self._growing.setdefault(id(each), []).append(some)
+                chosen = rows.take(some)
+                chosen.end = ends
+                self._growing.setdefault(id(each), []).append(chosen)
 
     def _compared(self, held: Rows, others: Sequence[Rows]) -> tuple[Rows, Int64s, Int64s]:
         """Cut rows up, so that each is compared with what the same members have.
