@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import hashlib
 import hmac
@@ -216,6 +217,15 @@ def test_a_copy_of_a_home_writes_over_nothing_of_the_other(engine: Engine, tmp_p
                 wait_for(lambda home=each.home, count=count: row(home, "out")["sent"] == count)
         assert set(lines(out)) == {*ids(engine.home), *ids(copy.home)}
     assert len(list(out.iterdir())) > 1
+
+
+def test_nobody_waits_for_a_file_that_another_process_has_locked(tmp_path: Path) -> None:
+    path = tmp_path / "out-20260601-000001.ndjson"
+    assert append_lines(path, 0, b"one\n") == 4
+    with path.open("rb") as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        assert append_lines(path, 4, b"two\n") is None
+    assert append_lines(path, 4, b"two\n") == 8
 
 
 def test_lines_go_over_those_of_the_same_page_alone(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import fcntl
 import os
 import re
 import stat
-from contextlib import suppress
 from pathlib import Path
 
 from xscl.base.errors import EngineError
@@ -49,7 +48,7 @@ def next_file(folder: Path, name: str, day: str, file: str | None, size: int, mo
 
 
 def append_lines(path: Path, size: int, lines: bytes) -> int | None:
-    """Write lines behind the first ``size`` bytes of a file; return its size then, or None where others have written.
+    """Write lines behind the first ``size`` bytes of a file; return its size then, or None where others have written, or are at it.
 
     Raises:
         EngineError: ``XSCL_CANNOT_WRITE``; ``XSCL_DISK_FULL`` is told as the former, and passes by itself.
@@ -59,8 +58,8 @@ def append_lines(path: Path, size: int, lines: bytes) -> int | None:
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise EngineError("XSCL_CANNOT_WRITE", f"{path} is no file")
-            with suppress(OSError):  # some file systems have no locks
-                fcntl.flock(handle, fcntl.LOCK_EX)
+            if _is_held(handle):
+                return None
             # A machine that went down may leave zeros, which no line has.
             if not lines.startswith(os.pread(handle, len(lines) + 1, size).rstrip(b"\0")):
                 return None
@@ -85,3 +84,14 @@ def _holds(path: Path, size: int) -> bool:
         return size == 0
     except OSError:
         return False
+
+
+def _is_held(handle: int) -> bool:
+    """Lock an open file until it is closed, and tell whether somebody else has; some file systems have no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
