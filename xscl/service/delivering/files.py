@@ -90,8 +90,6 @@ def _is_held(handle: int) -> bool:
     """Lock an open file until it is closed, and tell whether somebody else has; some file systems have no locks."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        pass
+    except OSError as error:
+        return isinstance(error, BlockingIOError)
     return False
