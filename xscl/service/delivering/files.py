@@ -48,7 +48,7 @@ def next_file(folder: Path, name: str, day: str, file: str | None, size: int, mo
 
 
 def append_lines(path: Path, size: int, lines: bytes) -> int | None:
-    """Write lines behind the first ``size`` bytes of a file; return its size then, or None where others have written, or are at it.
+    """Write lines behind the first ``size`` bytes of a file; return its size then, or None where others write, too.
 
     Raises:
         EngineError: ``XSCL_CANNOT_WRITE``; ``XSCL_DISK_FULL`` is told as the former, and passes by itself.
