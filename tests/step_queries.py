@@ -15,6 +15,7 @@ _TEXTS = re.compile(r"(k\d+ !?= )'\w'")
 _LENGTHS = re.compile(r"(DUR >=? )(\d+)")
 _ITERATIONS = re.compile(r"(AT MOST )\d")
 _SPANS = re.compile(r"(MAXWINDOW )\d+")
+_RANGES = re.compile(r"(\d)\.\.(\d)")
 _WINDOWS = re.compile(r"(?<=[{ ])\d+(?=[,}])(?<!MOST \d)(?<!WINDOW \d)(?<![<>=] \d)")
 """Numbers on the right of conditions on values, or the factors there."""
 OPS = ("<", "<", ">", ">", "<=", ">=", "=", "!=")
@@ -205,10 +206,14 @@ def other_numbers(choose: Random, text: str) -> str:
     def length(found: re.Match[str]) -> str:
         return found[1] + (choose.choice("01234") if choose.random() < 0.5 else found[2])
 
+    def ends(found: re.Match[str]) -> str:
+        low = choose.choice([int(found[1]), 1, 2, 3])
+        return f"{low}..{max(low, 1) + choose.randint(0, 4)}" if choose.random() < 0.7 else found[0]
+
     found = _SPANS.sub(lambda each: f"{each[1]}{choose.choice('4567')}", text)
     found = _LENGTHS.sub(length, _WINDOWS.sub(window, _NUMBERS.sub(other, found)))
-    if "LONGEST" not in found:
-        found = _ITERATIONS.sub(lambda each: f"{each[1]}{choose.randint(1, 4)}", found)
+    found = _ITERATIONS.sub(lambda each: f"{each[1]}{choose.randint(1, 4)}", found)
+    found = _RANGES.sub(ends, found)
     found = _TEXTS.sub(lambda each: f"{each[1]}'{choose.choice('abA')}'", found)
     return found.replace("[./k = 'a']", f"[./k = '{choose.choice('ab')}']")
 

@@ -62,7 +62,7 @@ def folded(
     left: Int64s,
     rules: Rules,
     settled: int,
-    at_most: int | None = None,
+    at_most: Int64s | None = None,
     most: int = MOST_INSTANCES,
 ) -> Folded:
     """Run a FOLD over what is settled.
@@ -74,7 +74,7 @@ def folded(
         left: number of the left that each began with.
         rules: the conditions.
         settled: rows before this time are looked at.
-        at_most: rows that a run takes.
+        at_most: rows that each of them takes.
         most: instances that are made at once.
     """
     active = np.arange(count)
@@ -97,8 +97,9 @@ def folded(
         rows.append(at)
         taken = np.append(taken, taken[active[request]] + 1)
         left = np.append(left, left[active[request]])
+        at_most = None if at_most is None else np.append(at_most, at_most[active[request]])
         active = np.arange(len(left) - len(at), len(left))
-        goes = taken[active] < (at_most or MOST_ROUNDS + 1)
+        goes = taken[active] < (MOST_ROUNDS + 1 if at_most is None else at_most[active])
         cut = (_cut(taken, left, active) | (len(left) - count > most)) & goes
         too_long.append(active[cut])
         goes &= ~cut

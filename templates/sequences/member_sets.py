@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from xscl.base.number_order import each_once
-from xscl.templates.columns import Bools, Int64s
+from xscl.templates.columns import Bools, Int64s, gather
 
 __all__ = ["MemberSets", "Pieces"]
 
@@ -108,6 +108,17 @@ class MemberSets:
                 low, high = box[rows, 2 * dimension], box[rows, 2 * dimension + 1]
                 good[rows] &= np.searchsorted(ranks, low) < np.searchsorted(ranks, high)
         return good
+
+    def ranks_between(self, dimension: int, base: Int64s, low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
+        """Return the different ranks of the members of sets between two, each with the place of its set."""
+        of, ranks = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for number in np.unique(base).tolist():
+            mine, known = np.flatnonzero(base == number), self._ranks(number, dimension)
+            begins = np.searchsorted(known, low[mine])
+            at, which = gather(begins, np.maximum(np.searchsorted(known, high[mine]) - begins, 0))
+            of.append(mine[which])
+            ranks.append(known[at])
+        return np.concatenate(of), np.concatenate(ranks)
 
     def _ranks(self, base: int, dimension: int) -> Int64s:
         key = base, dimension

@@ -179,6 +179,32 @@ def test_steps_tell_which_limits_differ(tmp_path: Path) -> None:
     assert told == [("a window of 2 h", 2, "range"), ("MAXWINDOW 4 h", 2, "range"), ("AT MOST 6", 2, "range")]
 
 
+def test_steps_tell_how_their_windows_are_looked_at(tmp_path: Path) -> None:
+    home = init_home(tmp_path / "home")
+    registry = Registry(home.catalog)
+    for number in (1, 2):
+        steps = f"NEXT {{{number} s..1 h}} T[./v->w] FOLD {{{number} min, LONGEST}} T[./v->u]"
+        registry.register(f"T[./v->v] {steps} WITHOUT {{{number} d}} T", name=f"long{number}")
+        steps = f"NEXT {{{number} s..1 h, MAXWINDOW 2 h}} T[./v->w] NEXT {{{number} s..1 h}} (T NEXT {{{number} h}} T)"
+        registry.register(f"T[./v->v] {steps} NOT FOLLOWED BY {{{number} d}} T", name=f"next{number}")
+    told = {}
+    for name in ("long2", "next2"):
+        found = explain(home.catalog, name).shared
+        assert found is not None and found.groups == 2
+        told[name] = [(each.condition, each.way, each.requests) for each in found.numbers]
+    assert told["long2"] == [
+        ("a window of 2 d", "range", 1),
+        ("a window of 2 min", "request", 2),
+        ("a least time of 2 s", "request", 2),
+    ]
+    assert told["next2"] == [
+        ("a window of 2 d", "range", 1),
+        ("a least time of 2 s", "walk", 1),
+        ("a least time of 2 s", "walk", 1),
+        ("a window of 2 h", "request", 2),
+    ]
+
+
 def test_steps_tell_with_whom_they_are_shared_and_what_is_asked_for_each_number(tmp_path: Path) -> None:
     home = init_home(tmp_path / "home")
     registry = Registry(home.catalog)

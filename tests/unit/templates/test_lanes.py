@@ -131,7 +131,8 @@ def run(pattern: Shape, open_: list[tuple[Event, ...]], rows: list[Event], settl
     lane = lane_over(rows)
     runs = Runs(pattern, lane, rows, list(open_))
     taken = np.array([len(each) - 1 for each in open_], dtype=np.int64)
-    out = folded(lane, len(open_), taken, np.arange(len(open_)), runs, settled, pattern.at_most)
+    most = None if pattern.at_most is None else np.full(len(open_), pattern.at_most)
+    out = folded(lane, len(open_), taken, np.arange(len(open_)), runs, settled, most)
     ends = dict(zip([runs.runs[i] for i in out.ended.tolist()], out.end.tolist(), strict=True))
     return set(runs.runs[len(open_) :]), [runs.runs[i] for i in out.waiting.tolist()], ends
 
@@ -228,7 +229,7 @@ def test_runs_that_are_too_long_are_told(monkeypatch: pytest.MonkeyPatch) -> Non
 
     out = folded(lane, 1, np.zeros(1, np.int64), np.array([7]), Counted(), FAR)
     assert out.too_long.tolist() == [50] and len(out.at) == 50
-    out = folded(lane, 1, np.zeros(1, np.int64), np.array([7]), Counted(), FAR, at_most=3)
+    out = folded(lane, 1, np.zeros(1, np.int64), np.array([7]), Counted(), FAR, at_most=np.array([3]))
     assert not len(out.too_long) and len(out.at) == 3
 
 

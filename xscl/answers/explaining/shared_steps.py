@@ -15,7 +15,7 @@ from xscl.batches.steps.sharing import Sharing, sharing_of
 from xscl.catalog.steps import read_stepped
 from xscl.catalog.tables import NEVER
 from xscl.language.outlines.steps import known_shape, known_steps
-from xscl.language.steps.shapes import Number, comparisons_of, limits_in, slots_of, step_id
+from xscl.language.steps.shapes import Number, comparisons_of, slots_of, step_id
 from xscl.language.steps.terms import Fold, Next, Node, StepsDefinition, Without
 from xscl.language.syntax import ast
 from xscl.language.syntax.format import format_operand, format_string
@@ -82,20 +82,32 @@ def _number_facts(
                 count = len({tuple(one[slot] for slot in slots) for one in numbers})
                 way = _way(sharing, node, each)
                 yield NumberFacts(_condition(own, words), count, way, count if way == "request" else 1)
-        own_limits = _limits(said)
-        for slot in limits_in(node):
-            yield NumberFacts(next(own_limits), len({one[slot] for one in numbers}), "range", 1)
+        for slot, limit in _limits(node, said):
+            count = len({one[slot] for one in numbers})
+            is_cut = slot in sharing.limits
+            way = "request" if not is_cut else "walk" if _is_least(node, slot) else "range"
+            yield NumberFacts(limit, count, way, 1 if is_cut else count)
 
 
-def _limits(node: Node) -> Iterator[str]:
-    """Yield the windows and the number of iterations of a step, in the order of ``limits_in``."""
-    if isinstance(node, Next | Fold):
-        if node.skip.most is not None:
-            yield f"a window of {format_duration(node.skip.most)}"
-        if node.skip.duration is not None:
-            yield f"MAXWINDOW {format_duration(node.skip.duration)}"
-    if isinstance(node, Fold) and node.at_most is not None:
-        yield f"AT MOST {node.at_most}"
+def _limits(node: Node, said: Node) -> Iterator[tuple[int, str]]:
+    """Yield the places of windows and numbers of iterations that differ, with those that a query has."""
+    if not isinstance(node, Next | Fold | Without) or not isinstance(said, Next | Fold | Without):
+        return
+    skip, own = node.skip, said.skip
+    known = [
+        (skip.least_slot, own.least, "a least time of "),
+        (skip.most_slot, own.most, "a window of "),
+        (skip.duration_slot, own.duration, "MAXWINDOW "),
+    ]
+    for slot, time, words in known[skip.least_slot == skip.most_slot :]:
+        if slot is not None and time is not None:
+            yield slot, words + format_duration(time)
+    if isinstance(node, Fold) and isinstance(said, Fold) and node.at_most_slot is not None:
+        yield node.at_most_slot, f"AT MOST {said.at_most}"
+
+
+def _is_least(node: Node, slot: int) -> bool:
+    return isinstance(node, Next) and node.skip.least_slot == slot
 
 
 def _way(sharing: Sharing, node: Node, each: Comparison) -> str:

@@ -190,7 +190,8 @@ class _Writer:
     def _skip(self, node: Next | Fold, scope: _Scope) -> list[str]:
         skip, left, right = node.skip, scope.left, scope.right
         found = [f"{left}.ts < {right}.start", *(self._equal(key, scope) for key in skip.keys)]
-        found += [] if skip.least is None else [f"{right}.ts >= {left}.ts + {skip.least}"]
+        least = skip.least if skip.least_slot is None else self._limit(skip.least_slot)
+        found += [] if least is None else [f"{right}.ts >= {left}.ts + {least}"]
         most = skip.most if skip.most_slot is None else self._limit(skip.most_slot)
         found += [] if most is None else [f"{right}.ts <= {left}.ts + {most}"]
         duration = skip.duration if skip.duration_slot is None else self._limit(skip.duration_slot)

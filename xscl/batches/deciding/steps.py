@@ -40,6 +40,7 @@ from xscl.catalog.retractions import add_retractions
 from xscl.catalog.state_files import replace_state_files
 from xscl.catalog.tables import NEVER
 from xscl.catalog.windows import Reader
+from xscl.language.steps.shapes import Number
 from xscl.store.results import NO_DOC
 from xscl.store.state_files import StateFile
 from xscl.templates.absence import Settled
@@ -64,6 +65,8 @@ class _Look:
 
     Later events of the batch correct nothing of theirs.
     """
+    since: int | None
+    """Least start of the rows that replayed events may change; None: they change none."""
     members: set[Member] = field(default_factory=set)
 
     def ends(self, step: SharedStep, last: int) -> tuple[int, int]:
@@ -99,6 +102,8 @@ class Steps:
     """Rows of table ``retractions``."""
     _retracted: list[Retraction] = field(default_factory=list)
     _replay: Replay | None = None
+    _sinces: dict[tuple[str | Number, ...], int | None] = field(default_factory=dict)
+    """Least starts of rows that replayed events may change, by step and how long before a match these may be."""
     """Late events that the batch takes again."""
     _versions: Versions = field(default_factory=dict)
     """Versions among the documents of rows."""
@@ -146,23 +151,27 @@ class Steps:
         every = [settled.places for settled in times.values()]
         self._places = np.unique(np.concatenate([[self.batch.span.first], *every]).astype(np.int64))
         self._known = {}
-        again = {each.name: since for each in mine if (since := self._since(each)) is not None}
-        known = [one for each in mine if each.name not in again for one in self._decided(each, times)]
+        found = [(each, *one) for each in mine for one in self._decided(each, times)]
+        known = [one for _, one, since in found if since is None]
         self._teller.tell([one for one in known if one.told is None])
         # A document has the place at which it came for those who end first: they see nothing behind it.
         held = sorted((one for one in known if one.told is not None), key=lambda one: one.ends)
         retracted = [each for one in held for each in corrected(self._teller, one)]
-        for each in (one for one in mine if one.name in again):
-            assert self._replay is not None
-            for found in self._decided(each, times):
-                retracted += self._replay.tell(self._teller, found, each.channels, again[each.name])
+        for each, one, since in found:
+            if self._replay is not None and since is not None:
+                retracted += self._replay.tell(self._teller, one, each.channels, since)
         self._retracted += retracted
         if self.batch.publisher is not None:
             self.batch.publisher.take_back(retracted)
 
-    def _since(self, step: SharedStep) -> int | None:
-        """Return the least start of the rows of a step that replayed events may change; None: they change none."""
-        return None if self._replay is None else self._replay.since(step.definition, step.channels)
+    def _since(self, step: SharedStep, gid: int) -> int | None:
+        """Return the least start of a group's rows that replayed events may change; None: they change none."""
+        if self._replay is None:
+            return None
+        key = step.name, *(step.numbers[gid][slot] for slot in step.looks_back)
+        if key not in self._sinces:
+            self._sinces[key] = self._replay.since(step.of_group(gid), step.channels)
+        return self._sinces[key]
 
     def end(self) -> None:
         """Answer what is left, and write the rows that are kept, if these are others than before."""
@@ -212,18 +221,18 @@ class Steps:
 
     # -- answers -----------------------------------------------------------------------------------------------
 
-    def _decided(self, step: SharedStep, times: _Times) -> Iterator[Decided]:
-        """Yield what is decided for a step, and keep the rows that later batches may need."""
+    def _decided(self, step: SharedStep, times: _Times) -> Iterator[tuple[Decided, int | None]]:
+        """Yield what is decided for a step, with ``_Look.since``, and keep the rows that later batches may need."""
         self._new.rows[step.name] = []
         looks = self._looks(step, times)
-        since = self._since(step)
-        came = since is not None or self._matches.some(step.parts)
+        came = any(look.since is not None for look in looks) or self._matches.some(step.parts)
         if step.name not in self._tables and not came:
             return  # nothing is there, and nothing came
         self.changed |= came
         settled = [[times[name, step.distances[1]] for name in channels] for channels in step.channels]
         for look in looks:
-            yield from self._moved(step, look, sorted(look.members), settled)
+            for one in self._moved(step, look, sorted(look.members), settled):
+                yield one, look.since
 
     def _looks(self, step: SharedStep, times: _Times) -> list[_Look]:
         """Return the queries of a step by how they see the batch."""
@@ -234,9 +243,11 @@ class Steps:
             ahead = self._frontiers(step, parts, times, blocking) if step.corrects else ()
             told = tuple(each.times.tobytes() for each in (*settled, *ahead))
             for end, mine in self._by_end(step, members).items():
-                if (told, end) not in found:
-                    found[told, end] = _Look(_until(settled, end), _until(ahead, end), end)
-                found[told, end].members.update(mine)
+                for gid, place in mine:
+                    key = told, end, (since := self._since(step, gid))
+                    if key not in found:
+                        found[key] = _Look(_until(settled, end), _until(ahead, end), end, since)
+                    found[key].members.add((gid, place))
         return list(found.values())
 
     def _by_end(self, step: SharedStep, members: Sequence[Member]) -> Mapping[int, Collection[Member]]:
@@ -261,7 +272,7 @@ class Steps:
         settled: Sequence[Sequence[Settled]],
     ) -> list[Rows]:
         """Return the matches of each part that are new; in a replay, those of all batches."""
-        matches = self._matches if self._replay is None or self._since(step) is None else self._replay.matches
+        matches = self._matches if self._replay is None or look.since is None else self._replay.matches
         found = []
         for number, (of, times) in enumerate(zip(together.by_part, settled, strict=True)):
             mine = PartMembers(of, together.since, sharing.sets)
@@ -276,7 +287,7 @@ class Steps:
             return
         together = step.together(members)
         sharing, layout = together.sharing(), together.layout
-        new, start = self._found(step, look, together, sharing, settled), self._since(step)
+        new, start = self._found(step, look, together, sharing, settled), look.since
         known = self._kept.members.get(step.name, ())
         state = state_of(layout, self._tables.get(step.name), known, members, sharing.sets)
         nothing = Rows.empty(layout)

@@ -15,15 +15,15 @@ import numpy as np
 from xscl.base.docids import place_of
 from xscl.batches.ranges import BatchRange
 from xscl.batches.steps.files import Member
-from xscl.batches.steps.rows import Layout, layout_of
+from xscl.batches.steps.rows import Layout, layout_of, numbered_nodes
 from xscl.batches.steps.sharing import Sharing, sharing_of
 from xscl.catalog.catalog import Catalog
 from xscl.catalog.query_state import QueryState
 from xscl.catalog.steps import Stepped, SteppedQueries, read_stepped
 from xscl.catalog.windows import Reader
 from xscl.language.outlines.steps import known_shape
-from xscl.language.steps.shapes import Number, step_id
-from xscl.language.steps.terms import Node, StepsDefinition
+from xscl.language.steps.shapes import Number, filled, step_id
+from xscl.language.steps.terms import Node, StepsDefinition, Without
 from xscl.templates.columns import Bools, Int64s, gather
 
 __all__ = ["AskedSteps", "Members", "Readers", "SharedStep", "StepMemory"]
@@ -139,6 +139,16 @@ class SharedStep:
     def parts(self) -> frozenset[int]:
         """Groups that find the matches of its parts."""
         return frozenset(part for group in self.groups.values() for part in group.parts)
+
+    @cached_property
+    def looks_back(self) -> Sequence[int]:
+        """Places of the numbers that say how long before a match a document is that forbids it."""
+        absences = (node for node in numbered_nodes(self.definition.root) if isinstance(node, Without))
+        return [slot for node in absences if (slot := node.skip.least_slot) is not None]
+
+    def of_group(self, gid: int) -> StepsDefinition:
+        """Return the steps with the numbers of a group."""
+        return replace(self.definition, root=filled(self.definition.root, self.numbers[gid]))
 
     @cached_property
     def members(self) -> Mapping[tuple[int, ...], Sequence[Member]]:

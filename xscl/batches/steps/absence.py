@@ -11,36 +11,106 @@ from xscl.batches.steps.meeting import Meeting
 from xscl.batches.steps.rows import Layout, Rows, parts_in
 from xscl.language.steps.terms import Node, Without
 from xscl.templates.columns import Bools, Int64s
-from xscl.templates.sequences.lanes import FAR, Requests, advance
+from xscl.templates.sequences.lanes import FAR, Hits, Requests, advance
 
-__all__ = ["forbidden", "reach_back"]
+__all__ = ["reach_back", "unaccompanied"]
 
 
-def forbidden(meeting: Meeting, node: Without) -> tuple[Bools, Int64s]:
-    """Tell which rows of the left a document accompanies, and until when documents count for each."""
-    layout, lefts = meeting.layout, meeting.lefts
-    times = lefts.times[:, _blocks(layout, node.left)]
-    last = times.max(axis=1, initial=-FAR)
-    low, until = np.full(len(lefts), -FAR), np.full(len(lefts), LAST_TIME)  # nothing comes behind it
-    for bound, is_low in _bounds(layout, node, lefts, last, times.min(axis=1, initial=FAR)):
+def unaccompanied(meeting: Meeting, node: Without, settled: int) -> tuple[Rows, Int64s, Bools]:
+    """Tell which rows of the left no document accompanies, and until when documents count for each.
+
+    Where members differ in windows, a document accompanies a row for all whose windows it is in.
+
+    Args:
+        meeting: rows of both sides.
+        node: the step.
+        settled: time before which all documents are there.
+
+    Returns:
+        Rows that are certain; these times; and which rows wait for more documents.
+    """
+    lefts = meeting.lefts
+    last = lefts.times[:, _blocks(meeting.layout, node.left)].max(axis=1, initial=-FAR)
+    low, until = _limits(meeting, node, last)
+    slot = node.skip.most_slot
+    times = None if slot is None else meeting.sharing.limits.get(slot)
+    if slot is None or times is None:
+        if (most := meeting.most(lefts.base)) is not None:
+            until = np.minimum(until, last + most)
+        if (least := meeting.least(lefts.base)) is not None:
+            low = np.maximum(low, last + least)
+        alone = np.ones(len(lefts), dtype=np.bool_)
+        alone[_first(meeting, low, until).request] = False
+        told = alone & (until < settled)
+        return lefts.take(told), until[told], alone & ~told
+    ends = meeting.sharing.ends(slot)
+    high = _lone(meeting, node, times, last, (low, until))
+    lefts.box[:, ends] = np.stack([meeting.sharing.clipped(slot, lefts.box)[0], high], axis=1)
+    certain = np.searchsorted(times, settled - last)
+    certain = np.where(until < settled, high, np.minimum(certain, high))
+    row, rank = meeting.sharing.ranks_between(slot, lefts, lefts.box[:, ends.start], certain)
+    found = lefts.take(row)
+    found.box[:, ends] = np.stack([rank, rank + 1], axis=1)
+    lefts.box[:, ends.start] = np.maximum(lefts.box[:, ends.start], certain)
+    waits = (lefts.box[:, ends.start] < high) & meeting.sharing.sets.there(lefts.base, lefts.box)
+    return found, np.minimum(until[row], last[row] + times[rank]), waits
+
+
+def _lone(meeting: Meeting, node: Without, times: Int64s, last: Int64s, limits: tuple[Int64s, Int64s]) -> Int64s:
+    """Return the rank of the first window of each row that a document is in, for all members.
+
+    Args:
+        meeting: rows of both sides.
+        node: the step.
+        times: windows of the members, ascending.
+        last: time from which windows are reckoned.
+        limits: the least and the greatest time of documents, but for windows.
+    """
+    low, until = limits
+    slot = node.skip.most_slot
+    assert slot is not None
+    high = meeting.sharing.clipped(slot, meeting.lefts.box)[1]
+    is_around = node.skip.least_slot == slot
+    if not is_around and (least := meeting.least(meeting.lefts.base)) is not None:
+        low = np.maximum(low, last + least)
+    active = np.flatnonzero(high > 0)
+    while len(active):
+        longest = times[np.maximum(high - 1, 0)]
+        since = np.maximum(low, last - longest) if is_around else low
+        hits = _first(meeting, since, np.minimum(until, last + longest), active)
+        row, first = np.unique(active[hits.request], return_index=True)
+        late = meeting.lane.ts[hits.at[first]] - last[row]
+        high[row] = np.minimum(high[row], np.searchsorted(times, np.abs(late) if is_around else late))
+        # The first document behind the last member is the nearest one; those before it come nearer and nearer.
+        active = row[is_around & (late < 0) & (high[row] > 0)]
+    return high
+
+
+def _first(meeting: Meeting, low: Int64s, until: Int64s, some: Int64s | None = None) -> Hits:
+    """Return the first documents between two times for some rows of the left."""
+    lefts, keys = meeting.lefts, meeting.left_key
+    some = np.arange(len(lefts)) if some is None else some
+    before = np.full(len(some), -FAR)
+    asked = Requests(np.maximum(keys, 0)[some], before, low[some], np.where(keys < 0, -FAR, until)[some])
+    return advance(meeting.lane, asked, lambda request, at: meeting.pass_(lefts, some[request], at))
+
+
+def _limits(meeting: Meeting, node: Without, last: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the least and the greatest time of documents that count for each row, but for windows."""
+    lefts = meeting.lefts
+    low, until = lefts.seen.copy(), np.full(len(lefts), LAST_TIME)  # nothing comes behind it
+    first = lefts.times[:, _blocks(meeting.layout, node.left)].min(axis=1, initial=FAR)
+    for bound, is_low in _bounds(meeting.layout, node, lefts, last, first):
         if is_low:
             low = np.maximum(low, bound)
         else:
             until = np.minimum(until, bound)
-    key = np.maximum(meeting.left_key, 0)
-    asked = Requests(key, np.full(len(lefts), -FAR), low, np.where(meeting.left_key < 0, -FAR, until))
-    hit = np.zeros(len(lefts), dtype=np.bool_)
-    hit[advance(meeting.lane, asked, lambda request, at: meeting.pass_(lefts, request, at)).request] = True
-    return hit, until
+    return low, until
 
 
 def _bounds(layout: Layout, node: Without, lefts: Rows, last: Int64s, first: Int64s) -> Iterator[tuple[Int64s, bool]]:
     """Yield the least and the greatest times of documents for each row, and whether these are the least ones."""
     skip, right = node.skip, node.right.number
-    if skip.least is not None:
-        yield last + skip.least, True
-    if skip.most is not None:
-        yield last + skip.most, False
     if node.is_inside:
         yield first + 1, True
         yield last - 1, False

@@ -6,7 +6,8 @@ each row of the right answers a range of the numbers, and the others go on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +16,10 @@ from xscl.base.types import LAST_TIME
 from xscl.batches.steps.members import Apart, Versions
 from xscl.batches.steps.own_values import own_values
 from xscl.batches.steps.rows import Layout, Rows, numbered_nodes, objects, parts_in
-from xscl.batches.steps.sharing import MOST_ROWS, Sharing, TooMany, satisfying, with_numbers
+from xscl.batches.steps.sharing import MOST_ROWS, Sharing, Tested, TooMany, satisfying, with_numbers
 from xscl.batches.steps.values import Pairs
 from xscl.language.steps.shapes import is_of
-from xscl.language.steps.terms import Fold, Key, Next, Skip, Without
+from xscl.language.steps.terms import Fold, Key, Next, Without
 from xscl.language.terms import Comparison
 from xscl.templates.columns import Bools, Int64s, numbered_rows
 from xscl.templates.sequences.lanes import FAR, Hits, Lane, Requests, advance, lane_of
@@ -65,7 +66,7 @@ class Meeting:
         asked = [each for each in node.skip.comparisons if each not in self._own]
         if isinstance(node, Fold) and node.longest:
             asked += node.conditions  # a run ends for all that have its row, or for none
-        alike = sharing.alike(sharing.own(asked))
+        alike = sharing.alike(sharing.own(asked, node))
         mine = sharing.sets.pieces(lefts.base, seen if alike is None else sharing.sets.partition(rights.base, alike))
         others = sharing.sets.pieces(rights.base, seen)
         wide = int(seen.max(initial=0)) + 1
@@ -92,14 +93,26 @@ class Meeting:
 
     def requests(self, rows: Rows, key: Int64s) -> Requests:
         """Return what rows ask for."""
-        skip: Skip = self.skip
-        low = np.maximum(rows.ts + (0 if skip.least is None else skip.least), rows.seen)
-        until = np.full(len(rows), LAST_TIME)  # nothing comes behind it
-        if skip.most is not None:
-            until = np.minimum(until, rows.ts + skip.most)
-        if skip.duration is not None:
-            until = np.minimum(until, rows.start + skip.duration)
+        low, until = rows.seen, np.full(len(rows), LAST_TIME)  # nothing comes behind it
+        low = np.maximum(low, rows.ts if (least := self.least(rows.base)) is None else rows.ts + least)
+        if (most := self.most(rows.base)) is not None:
+            until = np.minimum(until, rows.ts + most)
+        duration = self.sharing.limit(self.skip.duration, self.skip.duration_slot, rows.base)
+        if duration is not None:
+            until = np.minimum(until, rows.start + duration)
         return Requests(np.maximum(key, 0), rows.ts, low, np.where(key < 0, -FAR, until))
+
+    def least(self, base: Int64s) -> Int64s | None:
+        """Return the least time of right sides behind the left one for rows with some sets; None: there is none."""
+        skip = self.skip
+        if skip.least_slot is not None and skip.least_slot == skip.most_slot:
+            most = self.most(base)
+            return None if most is None else -most
+        return self.sharing.limit(skip.least, skip.least_slot, base)
+
+    def most(self, base: Int64s) -> Int64s | None:
+        """Return the greatest time of right sides behind the left one for rows with some sets; None: there is none."""
+        return self.sharing.limit(self.skip.most, self.skip.most_slot, base)
 
     def pairs(self, rows: Rows, at: Int64s, of: Int64s) -> Pairs:
         """Return pairs of a row of the left and one of the right."""
@@ -147,24 +160,70 @@ class Meeting:
         return found
 
 
-def walked(meeting: Meeting, sharing: Sharing, cut: Comparison, asked: Requests) -> tuple[Hits, Int64s, Int64s]:
-    """Return the first rows for each number of a condition, one time after another.
+class _Walk(NamedTuple):
+    """A number of a NEXT whose ranges rows on the right answer."""
+
+    ends: slice
+    """The columns of boxes that it cuts."""
+    clipped: tuple[Int64s, Int64s]
+    """Range of ranks of each row on the left."""
+    tested: Callable[[Int64s, Int64s], Tested]
+    """Returns a test of pairs of a row on the left and one of the lane with numbers of some ranks."""
+    low: Callable[[Int64s], Int64s] | None
+    """Returns the time from which on right sides are of use, by the least ranks of all rows on the left."""
+    but: Comparison | None
+    """The condition that it is a number of."""
+
+
+def _walk(meeting: Meeting, node: Next) -> _Walk | None:
+    """Return the number over which a NEXT goes over its right sides; None: there is none."""
+    sharing, lefts, lane = meeting.sharing, meeting.lefts, meeting.lane
+    one, least = sharing.walked(node), sharing.walked_least(node)
+    if one is not None:
+        slot = sharing.cut(one)
+        assert slot is not None
+
+        def compared(left: Int64s, at: Int64s) -> Tested:
+            return sharing.tested(meeting.pairs(lefts, left, lane.row[at]), one)
+
+        return _Walk(sharing.ends(slot), sharing.clipped(slot, lefts.box), compared, None, one)
+    if least is None:
+        return None
+    times = sharing.limits[least]
+
+    def behind(left: Int64s, at: Int64s) -> Tested:
+        late = lane.ts[at] - lefts.ts[left]
+        return lambda some, rank: times[np.clip(rank, 0, len(times) - 1)] <= late[some]
+
+    def low(rank: Int64s) -> Int64s:
+        return lefts.ts + times[np.clip(rank, 0, len(times) - 1)]
+
+    return _Walk(sharing.ends(least), sharing.clipped(least, lefts.box), behind, low, None)
+
+
+def walked(meeting: Meeting, node: Next, asked: Requests) -> tuple[Hits, Int64s, Int64s] | None:
+    """Return the first rows for each number that a NEXT goes over, one time after another; None: there is none.
 
     Returns:
         Rows that requests find, the boxes of those for whom they do, and the boxes that are left of all requests.
     """
-    lefts, lane, ends = meeting.lefts, meeting.lane, sharing.ends(cut)
+    walk = _walk(meeting, node)
+    if walk is None:
+        return None
+    lefts, lane, ends, sets = meeting.lefts, meeting.lane, walk.ends, meeting.sharing.sets
     rest, low = lefts.box.copy(), asked.low.copy()
-    rest[:, ends] = np.stack(sharing.clipped(cut, rest), axis=1)
+    rest[:, ends] = np.stack(walk.clipped, axis=1)
     active, found = np.arange(len(lefts)), list[tuple[Int64s, Int64s, Int64s]]()
     while len(active):
+        if walk.low is not None:
+            low = np.maximum(low, walk.low(rest[:, ends.start]))
         mine = Requests(*(column[active] for column in asked))._replace(low=low[active])
 
         def passes(request: Int64s, at: Int64s, of: Int64s = active) -> Bools:
-            good = meeting.pass_(lefts, of[request], at, cut)
+            good = meeting.pass_(lefts, of[request], at, walk.but)
             some = np.flatnonzero(good)
             rows = of[request[some]]
-            test = sharing.tested(meeting.pairs(lefts, rows, lane.row[at[some]]), cut)
+            test = walk.tested(rows, at[some])
             # Numbers that satisfy it reach one of the ends of the range.
             every = np.arange(len(rows))
             good[some] = test(every, rest[rows, ends.start]) | test(every, rest[rows, ends.start + 1] - 1)
@@ -172,12 +231,11 @@ def walked(meeting: Meeting, sharing: Sharing, cut: Comparison, asked: Requests)
 
         hits = advance(lane, mine, passes)
         left = active[hits.request]
-        pairs = meeting.pairs(lefts, left, lane.row[hits.at])
         box = rest[left]
         first, last = box[:, ends].T.copy()
-        least, most = satisfying(sharing.tested(pairs, cut), first, last)
+        least, most = satisfying(walk.tested(left, hits.at), first, last)
         box[:, ends] = np.stack([least, most], axis=1)
-        good = (least < most) & sharing.sets.there(lefts.base[left], box)
+        good = (least < most) & sets.there(lefts.base[left], box)
         found.append((left[good], hits.at[good], box[good]))
         begins, reaches = least == first, most == last
         np.maximum.at(rest[:, ends.start], left[begins], most[begins])
@@ -185,7 +243,7 @@ def walked(meeting: Meeting, sharing: Sharing, cut: Comparison, asked: Requests)
         low[left] = lane.ts[hits.at] + 1
         active = np.unique(left)
         active = active[(rest[active, ends.start] < rest[active, ends.start + 1])]
-        active = active[sharing.sets.there(lefts.base[active], rest[active])]
+        active = active[sets.there(lefts.base[active], rest[active])]
     empty = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), rest[:0]
     request, at, boxes = (np.concatenate(each) for each in zip(empty, *found, strict=True))
     return Hits(request, at), boxes, rest

@@ -11,21 +11,31 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from xscl.batches.steps.rows import Rows, objects, parts_in
+from xscl.batches.steps.rows import Objects, Rows, numbered_nodes, objects, parts_in
 from xscl.batches.steps.values import Given, Pairs
-from xscl.language.steps.shapes import Number, filled, limits_in, own_value, slots_of, with_greatest
-from xscl.language.steps.terms import Filter, Fold, Next, Node, Skip, Without
+from xscl.language.steps.shapes import Number, filled, limits_in, own_value, slots_of, with_widest
+from xscl.language.steps.terms import Filter, Fold, Next, Node, Part, Skip, Without
 from xscl.language.terms import Comparison
 from xscl.templates.columns import Bools, Int64s, numbered_rows
 from xscl.templates.sequences.member_sets import MemberSets
 
-__all__ = ["MOST_ROWS", "TooMany", "Narrowed", "Sharing", "narrowed", "satisfying", "sharing_of", "with_numbers"]
+__all__ = [
+    "MOST_ROWS",
+    "TooMany",
+    "Narrowed",
+    "Sharing",
+    "Tested",
+    "narrowed",
+    "satisfying",
+    "sharing_of",
+    "with_numbers",
+]
 
 MOST_ROWS = 2_000_000
 """Rows of a side, or of a condition, that are added where queries ask for themselves; behind them half of the queries
 are moved at a time.
 """
-_Tested = Callable[[Int64s, Int64s], Bools]
+Tested = Callable[[Int64s, Int64s], Bools]
 
 
 class TooMany(Exception):
@@ -45,8 +55,9 @@ class Sharing:
     ranks: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     """Ranks of the texts that are taken out of the steps, by their places."""
     limits: Mapping[int, Int64s] = field(default_factory=dict)
-    """Windows in microseconds, and numbers of iterations, that are taken out of the steps by their places, ascending.
-    """
+    """Windows in microseconds, and numbers of iterations, by whose ranges rows are cut: by their places, ascending."""
+    own_limits: Mapping[int, Int64s] = field(default_factory=dict)
+    """The same for which members ask for themselves: by their places, that of each member."""
     _known: dict[int, Mapping[Number, int]] = field(default_factory=dict)
     """Ranks of numbers and texts that were asked for, by their places."""
 
@@ -54,10 +65,19 @@ class Sharing:
         """Return it without sets of members but that of all."""
         return replace(self, sets=MemberSets(self.sets.count, self.sets.ranks))
 
-    def own(self, comparisons: Sequence[Comparison]) -> list[int]:
-        """Return the places of the numbers of conditions that are not cut by ranges."""
+    def own(self, comparisons: Sequence[Comparison], node: Node | None = None) -> list[int]:
+        """Return the places of the numbers of conditions, and of a step's limits, that are not cut by ranges."""
         slots = {slot for each in comparisons for slot in slots_of(each)}
+        slots |= set() if node is None else self.own_limits.keys() & limits_in(node)
         return sorted(slot for slot in slots if slot not in self.dimension and len(self.numbers[slot].numbers) > 1)
+
+    def limit(self, value: int | None, slot: int | None, base: Int64s) -> Int64s | None:
+        """Return a limit for rows with some sets; the members of each have the same one, or are cut by it."""
+        if slot is not None and slot in self.own_limits:
+            sets, code = np.unique(base, return_inverse=True)
+            member = np.array([self.sets.of(each)[0] for each in sets.tolist()], dtype=np.int64)
+            return self.own_limits[slot][member][code.reshape(-1)]
+        return None if value is None else np.full(len(base), value)
 
     def ranks_of(self, slot: int) -> Mapping[Number, int]:
         """Return the ranks of the numbers, or texts, at a place."""
@@ -74,21 +94,24 @@ class Sharing:
     def walked(self, node: Next) -> Comparison | None:
         """Return the condition of a NEXT whose numbers rows answer by ranges; None: there is none."""
         one = _walked(node)
-        return one if one is not None and self._cut(one) is not None else None
+        return one if one is not None and self.cut(one) is not None else None
 
-    def _cut(self, one: Comparison) -> int | None:
+    def walked_least(self, node: Next) -> int | None:
+        """Return the place of the least times of a NEXT if rows answer ranges of these; None: they do not."""
+        slot = node.skip.least_slot
+        return slot if slot in self.dimension else None
+
+    def cut(self, one: Comparison) -> int | None:
         """Return the place of the number of a condition by which rows are cut."""
         return next((slot for slot in slots_of(one) if slot in self.dimension), None)
 
-    def ends(self, one: Comparison) -> slice:
-        """Return the two columns of boxes that a condition cuts."""
-        slot = self._cut(one)
-        assert slot is not None
+    def ends(self, slot: int) -> slice:
+        """Return the two columns of boxes that a number cuts, by its place."""
         return slice(2 * self.dimension[slot], 2 * self.dimension[slot] + 2)
 
-    def tested(self, pairs: Pairs, one: Comparison) -> _Tested:
+    def tested(self, pairs: Pairs, one: Comparison) -> Tested:
         """Return a test of some of the pairs with numbers of some ranks."""
-        slot = self._cut(one)
+        slot = self.cut(one)
         assert slot is not None
         first = np.zeros(len(pairs.at), dtype=np.int64)
         given = {other: self.numbers[other]._replace(which=first) for other in slots_of(one)}
@@ -99,11 +122,13 @@ class Sharing:
 
         return satisfied
 
-    def clipped(self, one: Comparison, box: Int64s) -> tuple[Int64s, Int64s]:
-        """Return the range of ranks of each row that a condition cuts."""
-        slot = self._cut(one)
-        assert slot is not None
-        low, high = np.clip(box[:, self.ends(one)], 0, len(self.numbers[slot].numbers)).T
+    def ranks_between(self, slot: int, rows: Rows, low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
+        """Return the ranks of members of rows between two, each with its row, of the number at a place."""
+        return self.sets.ranks_between(self.dimension[slot], rows.base, low, high)
+
+    def clipped(self, slot: int, box: Int64s) -> tuple[Int64s, Int64s]:
+        """Return the range of ranks of each row that a number cuts, by its place."""
+        low, high = np.clip(box[:, self.ends(slot)], 0, len(self.numbers[slot].numbers)).T
         return low.copy(), high.copy()
 
     def in_time(self, skip: Skip, rows: Rows, late: Int64s, length: Int64s) -> Bools:
@@ -130,7 +155,7 @@ class Sharing:
 
     def _within(self, slot: int | None, rows: Rows, values: Int64s) -> Bools:
         """Cut rows to those whose limit values are within, and tell which are left."""
-        if slot is None:
+        if slot is None or slot in self.own_limits:
             return np.ones(len(rows), dtype=np.bool_)
         low = 2 * self.dimension[slot]
         rows.box[:, low] = np.maximum(rows.box[:, low], np.searchsorted(self.limits[slot], values))
@@ -172,9 +197,6 @@ def sharing_of(root: Node, numbers: Sequence[Sequence[Number]]) -> tuple[Sharing
             dimension[own[0]] = len(dimension)
 
     for node in _leftmost(mine):
-        for slot in limits_in(node):
-            dimension[slot] = len(dimension)
-            limits[slot] = np.array([int(each) for each in ranked[slot].numbers], dtype=np.int64)
         match node:
             case Filter():
                 list(map(cut, node.comparisons))
@@ -182,9 +204,33 @@ def sharing_of(root: Node, numbers: Sequence[Sequence[Number]]) -> tuple[Sharing
                 list(map(cut, node.conditions))
             case Next() if (one := _walked(node)) is not None:
                 cut(one)
+        for slot in _ranged(node, dimension):
+            dimension[slot] = len(dimension)
+            limits[slot] = _whole(ranked[slot].numbers)
     sets = MemberSets(len(numbers), [ranked[slot].which for slot in dimension])
-    sharing = Sharing(sets, dict(enumerate(ranked)), dimension, ranks, limits)
-    return sharing, with_greatest(mine, {slot: int(each[-1]) for slot, each in limits.items()})
+    own = {slot: ranked[slot] for node in numbered_nodes(mine) for slot in limits_in(node) if slot not in limits}
+    own_limits = {slot: _whole(each.numbers)[each.which] for slot, each in own.items()}
+    sharing = Sharing(sets, dict(enumerate(ranked)), dimension, ranks, limits, own_limits)
+    return sharing, with_widest(mine, numbers)
+
+
+def _whole(numbers: Objects) -> Int64s:
+    return np.array([int(each) for each in numbers.tolist()], dtype=np.int64)
+
+
+def _ranged(node: Node, dimension: Mapping[int, int]) -> list[int]:
+    """Return the places of a step's limits that cut rows to ranges.
+
+    A NEXT goes over its right sides for the least time that they are behind, or for a number: not for both.  A document
+    that must not be there forbids all whose window is as long as its distance, if it may be at any lesser one.
+    """
+    if isinstance(node, Part | Filter):
+        return []
+    least, most = node.skip.least_slot, node.skip.most_slot
+    ways = _walked(node) if isinstance(node, Next) else None
+    may_walk = isinstance(node, Next) and not (ways is not None and any(slot in dimension for slot in slots_of(ways)))
+    is_own = least is not None and not may_walk and not (isinstance(node, Without) and least == most)
+    return [slot for slot in limits_in(node) if not (is_own and slot == least)]
 
 
 def _ranked(column: Sequence[Number]) -> Given:
@@ -308,17 +354,18 @@ def _named(sharing: Sharing, pairs: Pairs, each: Comparison, found: Narrowed) ->
 
 def _cut(sharing: Sharing, pairs: Pairs, each: Comparison, found: Narrowed) -> Narrowed:
     """Cut rows to the numbers that satisfy a condition: they are all between two, since it is linear in them."""
-    box = found.box.copy()
-    low, high = sharing.clipped(each, box)
+    box, slot = found.box.copy(), sharing.cut(each)
+    assert slot is not None
+    low, high = sharing.clipped(slot, box)
     for op in ("<=", ">=") if each.op == "=" else (each.op,):
         one = Comparison(each.left, op, each.right)
         low, high = satisfying(sharing.tested(pairs, one), low, high)
-    box[:, sharing.ends(each)] = np.stack([low, high], axis=1)
+    box[:, sharing.ends(slot)] = np.stack([low, high], axis=1)
     good = (low < high) & sharing.sets.there(found.base, box)
     return Narrowed(found.pair[good], found.base[good], box[good])
 
 
-def satisfying(satisfied: _Tested, low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
+def satisfying(satisfied: Tested, low: Int64s, high: Int64s) -> tuple[Int64s, Int64s]:
     """Return the ranges of ranks that satisfy a condition, within others; they reach one of the ends."""
     low, high = low.copy(), np.maximum(low, high)
     there = np.flatnonzero(low < high)

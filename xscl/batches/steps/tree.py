@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from xscl.base.number_order import each_once
-from xscl.batches.steps.absence import forbidden, reach_back
+from xscl.batches.steps.absence import reach_back, unaccompanied
 from xscl.batches.steps.meeting import Meeting, walked
 from xscl.batches.steps.members import Versions, documents_of, with_events
 from xscl.batches.steps.rows import Layout, Rows, State, joined_rows, numbered_nodes, parts_in
@@ -135,19 +135,19 @@ class Tree:
         lefts = meeting.lefts
         asked = meeting.requests(lefts, meeting.left_key)
         seen = asked._replace(until=np.minimum(asked.until, frontier.now - 1))
-        cut = self.sharing.walked(node)
         open_ = np.ones(len(lefts), dtype=np.bool_)
-        if cut is None:
+        walk = walked(meeting, node, seen)
+        if walk is None:
             hits = advance(meeting.lane, seen, lambda request, at: meeting.pass_(lefts, request, at))
             open_[hits.request] = False
         else:
-            hits, boxes, rest = walked(meeting, self.sharing, cut, seen)
+            hits, boxes, rest = walk
             lefts.box = rest
             open_ = self.sharing.sets.there(lefts.base, rest)
         of = meeting.lane.row[hits.at]
         self._grows(node, lefts, open_, np.where(asked.until < frontier.now, asked.until, FAR)[open_])
         found = meeting.merged(lefts, hits.request, of)
-        if cut is not None:
+        if walk is not None:
             found.box = boxes
         late, length = found.ts - lefts.ts[hits.request], found.ts - found.start
         in_time = self.sharing.in_time(node.skip, found, late, length)
@@ -164,12 +164,12 @@ class Tree:
         lefts, rights = sides
         frontier = self._frontier(node.right)
         meeting = Meeting(self.layout, node, lefts, rights, self.sharing, self.versions)
-        hit, end = forbidden(meeting, node)
-        told = ~hit & (end < frontier.now)
-        found = meeting.lefts.take(told)
-        self._decided(found, frontier, end[told])
-        found.ts = np.maximum(found.ts, end[told])
-        self._keep(node, "left", meeting.whole(~hit & ~told))
+        found, end, waits = unaccompanied(meeting, node, frontier.now)
+        self._decided(found, frontier, end)
+        found.ts = np.maximum(found.ts, end)
+        kept = meeting.whole(waits)
+        kept.seen[:] = frontier.now
+        self._keep(node, "left", kept)
         least = reach_back(self.layout, node, self._floor(node.left), self._oldest)
         self._keep(node, "right", rights.take(rights.ts >= least))
         return found
@@ -206,7 +206,8 @@ class Tree:
         begin, is_passed = meeting.lefts, is_passed[meeting.row]
         rules = _Rules(self, node, meeting, begin, frontier)
         count, taken = len(begin), begin.taken[:, node.number]
-        out = folded(meeting.lane, count, taken, np.arange(count), rules, frontier.now, node.at_most, self.most)
+        at_most = self.sharing.limit(node.at_most, node.at_most_slot, begin.base)
+        out = folded(meeting.lane, count, taken, np.arange(count), rules, frontier.now, at_most, self.most)
         if self.sharing.sets.count > 1 and len(out.too_long):
             raise TooMany
         rows = joined_rows(rules.chunks)

@@ -46,7 +46,7 @@ def varying_in_joins(tokens: Sequence[Token], first: CompiledQuery) -> dict[tupl
     begin, is_alone = tokens[0].start, len(first.normal.blocks) == 2 and _has_one_window(tokens)
     for at in _in_braces(tokens):
         token = tokens[at]
-        known = varying_number(tokens, at, is_last=False) if token.kind == "number" else varying_text(tokens, at)
+        known = varying_number(tokens, at) if token.kind == "number" else varying_text(tokens, at)
         if known is not None and (known.unit is None or is_alone):
             found[token.start - begin, token.end - begin] = replace(known, is_joined=True)
     return found

@@ -21,8 +21,11 @@ Value = Fraction | str
 """Number or text that a mark stands for."""
 _DIGITS = 14
 """Characters of a number that is filled in; longer ones may be refused, or written as a division."""
-_LENGTH = re.compile("[1-9][0-9]{0,5}")
-"""Number of a duration that is filled in; longer ones may be refused."""
+_LENGTH = re.compile("[1-9][0-9]{0,4}|[1-6][0-9]{5}")
+"""Number of a duration that is filled in; longer ones may be refused.
+
+None is greater than a mark: where a mark is the lesser one of two lengths of a text, so is each of these.
+"""
 _WHOLE = re.compile("[1-9][0-9]{0,8}")
 """Number of things that is filled in; others are refused."""
 _MARK, _WINDOW_MARK, _WHOLE_MARK = 8_000_000_001, 700_001, 600_000_001
@@ -42,8 +45,7 @@ class Varying:
     is_taken: bool = False
     """Whether it is a time, or a number of iterations, that shapes of steps have among their numbers.
 
-    They have the greatest times and iterations of a step on whose right side is no other step, and lengths that matches
-    reach."""
+    They have windows and iterations of steps, and lengths that matches reach."""
     is_whole: bool = False
     """Whether it is a number of things."""
     is_text: bool = False

@@ -15,6 +15,7 @@ _BESIDE = frozenset(("<", "<=", ">", ">=", "=", "!=", "+", "-", "*"))
 _HOLDS = frozenset(("-", ".", "name", "string"))
 """Tokens that skeletons have together with a number right behind them."""
 _STEPS = frozenset(("next", "fold", "filter"))
+_NOT_FOLLOWED_BY = ["not", "followed", "by"]
 COMPARISONS = frozenset(("<", "<=", ">", ">=", "=", "!="))
 
 
@@ -22,14 +23,13 @@ def varying_in_steps(tokens: Sequence[Token]) -> dict[tuple[int, int], Varying]:
     """Return what texts with steps may differ in, by its place from the start of the first token on."""
     found: dict[tuple[int, int], Varying] = {}
     begin = tokens[0].start
-    has_longest = any(token.is_word("longest") for token in tokens)
-    for at, is_last in _in_braces(tokens):
+    for at in _in_braces(tokens):
         token = tokens[at]
         known = None
         if tokens[at - 1].is_word("most") and tokens[at - 2].is_word("at"):
-            known = Varying(is_whole=True, is_taken=is_last and not has_longest)
+            known = Varying(is_whole=True, is_taken=True)
         elif token.kind == "number":
-            known = varying_number(tokens, at, is_last=is_last)
+            known = varying_number(tokens, at)
         elif token.kind == "string":
             known = varying_text(tokens, at)
         if known is not None:
@@ -37,7 +37,7 @@ def varying_in_steps(tokens: Sequence[Token]) -> dict[tuple[int, int], Varying]:
     return found
 
 
-def varying_number(tokens: Sequence[Token], at: int, *, is_last: bool) -> Varying | None:
+def varying_number(tokens: Sequence[Token], at: int) -> Varying | None:
     """Return what a number in braces is; None: texts do not differ in it."""
     before, after = tokens[at - 1].kind, tokens[at + 1]
     if before in _HOLDS and tokens[at - 1].end == tokens[at].start:
@@ -47,7 +47,7 @@ def varying_number(tokens: Sequence[Token], at: int, *, is_last: bool) -> Varyin
         behind = tokens[at + 2]
         ends = behind.kind in (",", "}") or behind.is_word("and") or behind.is_word("while")
         is_window = before in (",", "{") or tokens[at - 1].is_word("maxwindow")
-        is_taken = is_last if is_window else before in (">", ">=")
+        is_taken = is_window or before in (">", ">=")
         return Varying(after.value.lower(), is_taken) if ends and (is_window or is_length) else None
     beside = before in _BESIDE or after.kind in _BESIDE
     return Varying() if beside and not is_length else None
@@ -59,17 +59,14 @@ def varying_text(tokens: Sequence[Token], at: int) -> Varying | None:
     return Varying(is_text=True) if is_compared else None
 
 
-def _in_braces(tokens: Sequence[Token]) -> Iterator[tuple[int, bool]]:
-    """Yield the places of tokens in braces of steps and absences, and whether these are of a step in no parentheses."""
-    nested, inside, is_step = 0, False, False
+def _in_braces(tokens: Sequence[Token]) -> Iterator[int]:
+    """Yield the places of tokens in braces of steps and absences."""
+    inside = False
     for at, token in enumerate(tokens):
         if token.kind == "{":
             words = [each.value.lower() for each in tokens[max(at - 3, 0) : at] if each.kind == "name"]
-            is_step = bool(_STEPS.intersection(words[-1:]))
-            inside = is_step or words[-1:] == ["without"] or words == ["not", "followed", "by"]
+            inside = bool(_STEPS.intersection(words[-1:])) or words[-1:] == ["without"] or words == _NOT_FOLLOWED_BY
         elif token.kind == "}":
             inside = False
         elif inside:
-            yield at, is_step and not nested
-        elif token.kind in "()":
-            nested += 1 if token.kind == "(" else -1
+            yield at

@@ -6,7 +6,7 @@ steps, and so are the numbers that are taken out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -26,7 +26,7 @@ __all__ = [
     "slots_in",
     "slots_of",
     "step_id",
-    "with_greatest",
+    "with_widest",
 ]
 
 Number = Fraction | str
@@ -37,8 +37,6 @@ _Change = Callable[[Comparison], Comparison]
 def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Number, ...]]:
     """Return steps without the numbers of their conditions, texts that are equal or not, windows, numbers of
     iterations, and names of variables; and these numbers and texts.
-
-    Windows and iterations of a FOLD with LONGEST, and of the steps below it, stay: they end the runs that compete.
     """
     numbers: list[Number] = []
 
@@ -61,40 +59,58 @@ def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Number
 
 
 def _without_windows(node: Node, numbers: list[Number]) -> Node:
-    """Return steps without greatest windows and numbers of iterations, which are put behind the numbers.
+    """Return steps without windows and numbers of iterations, which are put behind the numbers."""
 
-    A step goes to the first right side that satisfies all else, however long its window is: the window says for whom
-    that is a match.  So does the number of iterations.  Steps to the right of others keep theirs, because their matches
-    compete.
-    """
+    def taken(value: int | None) -> int | None:
+        if value is None:
+            return None
+        numbers.append(Fraction(value))
+        return len(numbers) - 1
+
     match node:
+        case Part():
+            return node
         case Filter():
             return replace(node, of=_without_windows(node.of, numbers))
-        case Without():
-            return replace(node, left=_without_windows(node.left, numbers))
-        case Fold(longest=True):
-            return node
-        case Next() | Fold():
-            left, skip = _without_windows(node.left, numbers), node.skip
-            if skip.most is not None:
-                numbers.append(Fraction(skip.most))
-                skip = replace(skip, most=None, most_slot=len(numbers) - 1)
-            if skip.duration is not None:
-                numbers.append(Fraction(skip.duration))
-                skip = replace(skip, duration=None, duration_slot=len(numbers) - 1)
-            if isinstance(node, Fold) and node.at_most is not None:
-                numbers.append(Fraction(node.at_most))
-                node = replace(node, at_most=None, at_most_slot=len(numbers) - 1)
-            return replace(node, left=left, skip=skip)
-    return node
+        case Without(skip=skip):
+            most = taken(skip.most)
+            is_around = skip.most is not None and skip.least == -skip.most
+            skip = replace(skip, least_slot=most if is_around else taken(skip.least), most_slot=most)
+            skip = replace(skip, least=None, most=None)
+            return replace(node, left=_without_windows(node.left, numbers), skip=skip)
+    skip = node.skip
+    skip = replace(skip, most_slot=taken(skip.most), duration_slot=taken(skip.duration), least_slot=taken(skip.least))
+    if isinstance(node, Fold):
+        node = replace(node, at_most_slot=taken(node.at_most), at_most=None)
+    skip = replace(skip, least=None, most=None, duration=None)
+    left, right = (_without_windows(each, numbers) for each in (node.left, node.right))
+    return replace(node, left=left, right=right, skip=skip)
 
 
-def with_greatest(root: Node, limits: Mapping[int, int]) -> Node:
-    """Return steps of a shape with the greatest limits of all queries, by the places of those that are taken out.
+def with_widest(root: Node, numbers: Sequence[Sequence[Number]]) -> Node:
+    """Return steps of a shape with windows that those of all queries are in, and the greatest numbers of iterations.
 
-    These are windows and numbers of iterations.  They stay taken out: they say whose a match is.
+    They stay taken out: they say whose a match is.
     """
-    return _limited(root, lambda slot: (limits[slot], slot))
+    least = {node.skip.least_slot for node in _skipping(root) if node.skip.least_slot != node.skip.most_slot}
+    columns = [*zip(*numbers, strict=True)]
+
+    def widest(slot: int) -> tuple[int, int]:
+        own = [int(each) for each in columns[slot]]
+        return (min if slot in least else max)(own), slot
+
+    return _limited(root, widest)
+
+
+def _skipping(node: Node) -> Iterator[Next | Fold | Without]:
+    """Yield the steps that go to a right side."""
+    match node:
+        case Filter():
+            yield from _skipping(node.of)
+        case Next() | Fold() | Without():
+            yield node
+            yield from _skipping(node.left)
+            yield from _skipping(node.right)
 
 
 def _limited(node: Node, change: Callable[[int], tuple[int | None, int | None]]) -> Node:
@@ -102,24 +118,31 @@ def _limited(node: Node, change: Callable[[int], tuple[int | None, int | None]])
 
     ``change`` gives for a place the limit, and its place if it stays taken out.
     """
+
+    def changed(value: int | None, slot: int | None) -> tuple[int | None, int | None]:
+        return (value, None) if slot is None else change(slot)
+
     match node:
+        case Part():
+            return node
         case Filter():
             return replace(node, of=_limited(node.of, change))
-        case Without():
-            return replace(node, left=_limited(node.left, change))
-        case Next() | Fold():
-            skip = node.skip
-            if skip.most_slot is not None:
-                most, slot = change(skip.most_slot)
-                skip = replace(skip, most=most, most_slot=slot)
-            if skip.duration_slot is not None:
-                most, slot = change(skip.duration_slot)
-                skip = replace(skip, duration=most, duration_slot=slot)
-            if isinstance(node, Fold) and node.at_most_slot is not None:
-                most, slot = change(node.at_most_slot)
-                node = replace(node, at_most=most, at_most_slot=slot)
-            return replace(node, left=_limited(node.left, change), skip=skip)
-    return node
+    skip = node.skip
+    most, most_slot = changed(skip.most, skip.most_slot)
+    duration, duration_slot = changed(skip.duration, skip.duration_slot)
+    if skip.least_slot is not None and skip.least_slot == skip.most_slot:
+        least, least_slot = None if most is None else -most, most_slot
+    else:
+        least, least_slot = changed(skip.least, skip.least_slot)
+    skip = Skip(skip.keys, least, most, duration, skip.between, skip.comparisons, least_slot, most_slot, duration_slot)
+    left, right = _limited(node.left, change), _limited(node.right, change)
+    if isinstance(node, Without):
+        assert isinstance(right, Part)
+        return replace(node, left=left, right=right, skip=skip)
+    if isinstance(node, Fold):
+        at_most, slot = changed(node.at_most, node.at_most_slot)
+        node = replace(node, at_most=at_most, at_most_slot=slot)
+    return replace(node, left=left, right=right, skip=skip)
 
 
 def step_id(
@@ -200,8 +223,11 @@ def slots_in(node: Node) -> Iterator[int]:
 
 def limits_in(node: Node) -> Iterator[int]:
     """Yield the places of the windows and numbers of iterations that were taken out of a step."""
-    if isinstance(node, Next | Fold):
-        yield from (slot for slot in (node.skip.most_slot, node.skip.duration_slot) if slot is not None)
+    if isinstance(node, Next | Fold | Without):
+        skip = node.skip
+        yield from dict.fromkeys(
+            slot for slot in (skip.least_slot, skip.most_slot, skip.duration_slot) if slot is not None
+        )
     if isinstance(node, Fold) and node.at_most_slot is not None:
         yield node.at_most_slot
 

@@ -76,8 +76,10 @@ class Skip:
     between: tuple[Between, ...]
     comparisons: tuple[Comparison, ...]
     """All other conditions."""
+    least_slot: int | None = None
+    """Place of ``least`` among the numbers that were taken out (``shapes``); None: it is as told."""
     most_slot: int | None = None
-    """Place of ``most`` among the numbers that were taken out (``shapes``); None: it is as told."""
+    """The same of ``most``; where it is that of ``least`` too, ``least`` is the time before, and ``most`` as long."""
     duration_slot: int | None = None
     """The same of ``duration``."""
 
