@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.docids import PUBLISHED
-from xscl.catalog.insertions import insertion
+from xscl.catalog.insertions import add_tuples
 from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import EVENT_IDS, HAS_OTHER_BASE, INTAKE_FILES, ROW_RANGES, in_parts
 
@@ -219,9 +219,7 @@ def _add_ids(
     if rows:
         # In their order neighbours meet the same pages of an index.  Most rows are of one channel.
         ordered = sorted(sorted(rows, key=itemgetter(1)), key=itemgetter(0))
-        statement, columns = insertion(connection.dialect, EVENT_IDS.insert(), fields)
-        assert tuple(columns) == fields
-        connection.exec_driver_sql(statement + where_known, ordered)
+        add_tuples(connection, EVENT_IDS.insert(), fields, ordered, where_known)
 
 
 def find_event_ids(connection: Connection, channel: str, ids: Collection[str]) -> list[EventId]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Literal, cast
 
 from sqlalchemy import Connection, Dialect, Insert
 from sqlalchemy.engine.default import DefaultDialect
 
-__all__ = ["add_rows", "insertion"]
+__all__ = ["add_rows", "add_tuples"]
 
 _MOST = 256
+_TOGETHER = 50
+"""Rows that one execution of a statement adds: to execute it for each row takes half as long again."""
 _known: dict[tuple[str, object, tuple[str, ...]], tuple[str, Sequence[str]]] = {}
 """Statements by the name of the dialect, their table and columns."""
 
@@ -19,12 +22,31 @@ _known: dict[tuple[str, object, tuple[str, ...]], tuple[str, Sequence[str]]] = {
 def add_rows(connection: Connection, insert: Insert, rows: Sequence[Mapping[str, object]]) -> None:
     """Add rows to a table, which name the same columns, two at least, with values as drivers take them."""
     if rows:
-        statement, columns = insertion(connection.dialect, insert, tuple(rows[0]))
+        columns = tuple(rows[0])
         values: Any = itemgetter(*columns)
-        connection.exec_driver_sql(statement, list(map(values, rows)))
+        add_tuples(connection, insert, columns, list(map(values, rows)))
 
 
-def insertion(dialect: Dialect, insert: Insert, columns: tuple[str, ...]) -> tuple[str, Sequence[str]]:
+def add_tuples(
+    connection: Connection, insert: Insert, columns: tuple[str, ...], rows: Sequence[tuple[Any, ...]], behind: str = ""
+) -> None:
+    """Add rows to a table, which have these columns; ``behind`` ends the statement."""
+    statement, order = _insertion(connection.dialect, insert, columns)
+    if columns != tuple(order):
+        reordered: Any = itemgetter(*map(columns.index, order))
+        rows = list(map(reordered, rows))
+    many = len(rows) // _TOGETHER * _TOGETHER
+    if many:
+        head, values, row = statement.partition("VALUES ")
+        together = [
+            tuple(chain.from_iterable(rows[begin : begin + _TOGETHER])) for begin in range(0, many, _TOGETHER)
+        ]
+        connection.exec_driver_sql(head + values + ", ".join([row] * _TOGETHER) + behind, together)
+    if rest := rows[many:]:
+        connection.exec_driver_sql(statement + behind, list(rest))
+
+
+def _insertion(dialect: Dialect, insert: Insert, columns: tuple[str, ...]) -> tuple[str, Sequence[str]]:
     """Write a statement that adds rows with these columns; return it with the columns in the order of its values."""
     key = dialect.name, insert.table, columns
     if key not in _known:
