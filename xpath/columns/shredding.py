@@ -11,15 +11,17 @@ of ``xscl.xpath.nodes``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 
-from xscl.xpath.columns.chunk import Beside, Bools, ColumnChunk
+from xscl.xpath.columns.chunk import Beside, Bools, Bytes, ColumnChunk
 from xscl.xpath.columns.names import MOST_LETTERS, NO_NAME, ChunkNames, leading_bytes
 from xscl.xpath.key_numbers import Keys
 from xscl.xpath.runs import Int64s, starts
 
-__all__ = ["shred"]
+__all__ = ["OddError", "Shredding", "padded", "shred"]
 
 _MOST_LEVELS = 250
 """Levels of elements; a document with more becomes a tree."""
@@ -35,7 +37,7 @@ def shred(contents: pa.Array, roots: Int64s, names: ChunkNames) -> ColumnChunk:
     """
     places = np.arange(len(contents))
     while True:
-        found = _Shredding(contents, roots[places], names).shredded(places)
+        found = Shredding(*_texts(contents), roots[places], names).shredded(places)
         if isinstance(found, ColumnChunk):
             return found
         # Each look finds all documents that are odd in one way, so there are few.
@@ -43,7 +45,23 @@ def shred(contents: pa.Array, roots: Int64s, names: ChunkNames) -> ColumnChunk:
         places = places[~found]
 
 
-class _OddError(Exception):
+def _texts(contents: pa.Array) -> tuple[Bytes, Int64s]:
+    """Return the bytes of texts, with some more behind them, and where each begins and the last one ends."""
+    if not len(contents):
+        return np.zeros(_PADDING, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+    _, offsets, data = contents.buffers()
+    places = np.frombuffer(offsets, dtype=np.int32)[contents.offset : contents.offset + len(contents) + 1]
+    texts = np.frombuffer(b"" if data is None else data, dtype=np.uint8)[places[0] : places[-1]]
+    return np.concatenate([texts, np.zeros(_PADDING, dtype=np.uint8)]), places.astype(np.int64) - places[0]
+
+
+def padded(texts: Sequence[bytes]) -> tuple[Bytes, Int64s]:
+    """Return the same of texts in bytes."""
+    data = np.frombuffer(b"".join([*texts, bytes(_PADDING)]), dtype=np.uint8)
+    return data, np.concatenate([[0], np.cumsum(list(map(len, texts)), dtype=np.int64)])
+
+
+class OddError(Exception):
     """Some documents are not in the stored form."""
 
     def __init__(self, documents: Bools) -> None:
@@ -51,43 +69,46 @@ class _OddError(Exception):
         self.documents = documents
 
 
-class _Shredding:
+class Shredding:
     """One look at some documents; odd ones end it."""
 
-    def __init__(self, contents: pa.Array, roots: Int64s, names: ChunkNames) -> None:
+    def __init__(self, data: Bytes, offsets: Int64s, roots: Int64s, names: ChunkNames) -> None:
+        """Take ``data`` and ``offsets`` as ``padded`` returns them."""
         self.names = names
         self.roots = roots
-        count = len(contents)
-        _, offsets, data = contents.buffers()
-        places = np.frombuffer(offsets, dtype=np.int32)[contents.offset : contents.offset + count + 1].astype(np.int64)
-        size = int(places[-1] - places[0]) if count else 0
-        self.data = np.zeros(size + _PADDING, dtype=np.uint8)
-        if size:
-            self.data[:size] = np.frombuffer(data, dtype=np.uint8)[places[0] : places[-1]]
-        self.offsets = places - places[0] if count else np.zeros(1, dtype=np.int64)
-        self.words: Keys = np.ndarray(shape=(size + _PADDING - 8,), dtype="<u8", buffer=self.data, strides=(1,))
+        self.data = data
+        self.offsets = offsets
+        self.words: Keys = np.ndarray(shape=(len(data) - 8,), dtype="<u8", buffer=data, strides=(1,))
 
     def shredded(self, places: Int64s) -> ColumnChunk | Bools:
         """Return the nodes; or which documents are not in the stored form."""
         try:
-            self._tags()
-            self._levels()
-            self._attributes()
-            self._letters()
-            self._check_bytes()
+            self.markup()
             self._paths()
             return self._chunk(places)
-        except _OddError as odd:
+        except OddError as odd:
             return odd.documents
+
+    def markup(self) -> None:
+        """Find all tags, attributes and the letters of names.
+
+        Raises:
+            OddError: some documents are not in the stored form.
+        """
+        self._tags()
+        self._levels()
+        self._attributes()
+        self._letters()
+        self._check_bytes()
 
     def _refuse(self, documents: Int64s) -> None:
         """Leave documents out, if there are any."""
         if len(documents):
             odd = np.zeros(len(self.roots), dtype=np.bool_)
             odd[documents] = True
-            raise _OddError(odd)
+            raise OddError(odd)
 
-    def _refuse_at(self, bytes_: Int64s) -> None:
+    def refuse_at(self, bytes_: Int64s) -> None:
         """Leave the documents of some bytes out."""
         if len(bytes_):
             self._refuse(np.searchsorted(self.offsets, bytes_, side="right") - 1)
@@ -108,7 +129,7 @@ class _Shredding:
         self.tag_first = of_document // 2
         self._refuse(np.flatnonzero(np.diff(self.tag_first) == 0))
         self.second = data[self.begin + 1]
-        self._refuse_at(self.begin[(self.second == ord("!")) | (self.second == ord("?"))])
+        self.refuse_at(self.begin[(self.second == ord("!")) | (self.second == ord("?"))])
         first, last = self.begin[self.tag_first[:-1]], self.end[self.tag_first[1:] - 1]
         self._refuse(np.flatnonzero((first != offsets[:-1]) | (last + 1 != offsets[1:])))
 
@@ -128,7 +149,7 @@ class _Shredding:
             self._refuse(np.unique(document[inner <= 0]))
         level = depth + (step != 1)
         if level.max(initial=0) > _MOST_LEVELS:
-            self._refuse_at(self.begin[level > _MOST_LEVELS])
+            self.refuse_at(self.begin[level > _MOST_LEVELS])
         opening, closing = np.flatnonzero(step == 1), np.flatnonzero(ends)
         # Of one level, the first start belongs to the first end.
         short = level.astype(np.uint8)
@@ -153,7 +174,7 @@ class _Shredding:
         inside = quotes < self.end[tag]
         quotes, tag = quotes[inside], tag[inside]
         counts = np.bincount(tag, minlength=len(begin))
-        self._refuse_at(begin[(counts & 1).astype(np.bool_)])
+        self.refuse_at(begin[(counts & 1).astype(np.bool_)])
         opened, closed, self.attribute_tag = quotes[::2], quotes[1::2], tag[::2]
         first = np.diff(self.attribute_tag, prepend=-1) != 0
         last = np.diff(self.attribute_tag, append=-1) != 0
@@ -169,7 +190,7 @@ class _Shredding:
         lengths = opened - 1 - names
         good = behind & (data[opened - 1] == ord("=")) & (lengths > 0) & (lengths <= MOST_LETTERS)
         good &= ~(self.second == ord("/"))[self.attribute_tag]
-        self._refuse_at(opened[~good])
+        self.refuse_at(opened[~good])
         self.name_begin, self.name_length = names, lengths
         self.value_begin, self.value_end = opened + 1, closed
 
@@ -189,22 +210,22 @@ class _Shredding:
             waiting = waiting[~here]
             if not len(waiting):
                 break
-        self._refuse_at(places[waiting])
+        self.refuse_at(places[waiting])
         return found
 
     def _letters(self) -> None:
         """Read the names of elements, and compare those of their ends."""
         begin = self.begin + 1 + (self.second == ord("/"))
         length = self.letters_end - begin
-        self._refuse_at(self.begin[(length <= 0) | (length > MOST_LETTERS)])
+        self.refuse_at(self.begin[(length <= 0) | (length > MOST_LETTERS)])
         opening, closing = self.opening, self.closing
-        self._refuse_at(self.begin[opening[length[opening] != length[closing]]])
+        self.refuse_at(self.begin[opening[length[opening] != length[closing]]])
         for done in range(0, int(length[opening].max(initial=0)), 8):
             if done:
                 longer = length[opening] > done
                 opening, closing = opening[longer], closing[longer]
             differ = self.words[begin[opening] + done] ^ self.words[begin[closing] + done]
-            self._refuse_at(self.begin[opening[(differ & leading_bytes(length[opening] - done)) != 0]])
+            self.refuse_at(self.begin[opening[(differ & leading_bytes(length[opening] - done)) != 0]])
         self.tag_begin, self.tag_length = begin[self.tags], length[self.tags]
         self.letters = self.names.letters(self.words, self.tag_begin, self.tag_length)
         self.name_letters = self.names.letters(self.words, self.name_begin, self.name_length)
@@ -219,13 +240,13 @@ class _Shredding:
             for entity in _ENTITIES:
                 mask = np.uint64((1 << 8 * len(entity)) - 1)
                 known |= (word & mask) == np.uint64(int.from_bytes(entity, "little"))
-            self._refuse_at(self.ampersands[~known])
+            self.refuse_at(self.ampersands[~known])
         low = np.flatnonzero(data < 0x20)
         if len(low):
             which = data[low]
             tag = np.searchsorted(self.begin, low, side="right") - 1
             odd = (which != ord("\n")) & (which != ord("\t")) | (low < self.end[tag])
-            self._refuse_at(low[odd])
+            self.refuse_at(low[odd])
 
     def _paths(self) -> None:
         """Find parents and paths, level by level, with the namespaces in scope."""
@@ -263,10 +284,10 @@ class _Shredding:
             self.data,
             attributes=True,
         )
-        self._refuse_at(self.name_begin[meant == NO_NAME])
+        self.refuse_at(self.name_begin[meant == NO_NAME])
         self.attribute_path = self.names.paths(self.path[self.attribute_owner], meant)
         twice = np.sort((self.attribute_owner << 32) | self.attribute_path)
-        self._refuse_at(self.tag_begin[twice[1:][twice[1:] == twice[:-1]] >> 32])
+        self.refuse_at(self.tag_begin[twice[1:][twice[1:] == twice[:-1]] >> 32])
 
     def _declared(self) -> dict[int, bytes] | None:
         """Take the declarations of namespaces out of the attributes: the bytes of them, by element; None: there are
@@ -293,7 +314,7 @@ class _Shredding:
     def _meant(self, rows: Int64s, scopes: Int64s | int) -> Int64s:
         begins, lengths = self.tag_begin[rows], self.tag_length[rows]
         found = self.names.meant(scopes, self.letters[rows], begins, lengths, self.data, attributes=False)
-        self._refuse_at(begins[found == NO_NAME])
+        self.refuse_at(begins[found == NO_NAME])
         return found
 
     def _chunk(self, places: Int64s) -> ColumnChunk:

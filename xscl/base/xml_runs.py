@@ -6,12 +6,14 @@ lies between two of them is well-formed.  With as many elements as documents and
 
 A run that gives anything else is parsed in parts.  Documents of the least such part are for ``safe_xml``, which also
 knows why it refuses one.
+
+Whoever can tell that documents are canonical as they are spares them the parser.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from lxml import etree
@@ -32,6 +34,10 @@ class CanonicalDocument(str):
 _RUN = 500
 """Documents that are parsed together at most."""
 _RUN_BYTES = 1 << 20
+_LOOK = 1_000
+"""Documents that are looked at together; so few that what is found of them stays in the processor's caches."""
+_FEW = 50
+"""Documents that are parsed sooner than looked at."""
 _PARTS = 8
 """Parts of a run in which something is wrong; a run of so many documents is not parted."""
 _LONG = 1 << 16
@@ -46,16 +52,25 @@ _DECLARATION = re.compile(
 )
 
 
-def canonical_documents(contents: Sequence[str | bytes], limits: Limits = DEFAULT_LIMITS) -> list[bytes | None]:
+def canonical_documents(
+    contents: Sequence[str | bytes],
+    limits: Limits = DEFAULT_LIMITS,
+    are_canonical: Callable[[Sequence[bytes]], Sequence[bool]] | None = None,
+) -> list[bytes | None]:
     """Return each document as ``serialize`` writes it, in UTF-8; None for each that has to be looked at alone.
 
-    Nothing that ``parse_xml`` would refuse gets a text.
+    Nothing that ``parse_xml`` would refuse gets a text.  ``are_canonical`` tells which documents surely are as
+    ``serialize`` writes them, without a namespace.
     """
-    found: list[bytes | None] = [None] * len(contents)
     bounds = _Bounds(limits)
+    found: list[bytes | None] = [None] * len(contents)
+    if are_canonical is not None:
+        found = _canonical(contents, bounds, are_canonical)
     run: list[tuple[int, bytes]] = []
     size = 0
     for place, content in enumerate(contents):
+        if found[place] is not None:
+            continue
         if isinstance(content, CanonicalDocument):
             written = content.encode()
             if bounds.hold(written) and (b"xmlns" not in written or bounds.hold_namespaces(written)):
@@ -71,6 +86,37 @@ def canonical_documents(contents: Sequence[str | bytes], limits: Limits = DEFAUL
             run, size = [], 0
     _fill(found, _weeded(run, bounds), limits.max_bytes)
     return found
+
+
+def _canonical(
+    contents: Sequence[str | bytes], bounds: _Bounds, are_canonical: Callable[[Sequence[bytes]], Sequence[bool]]
+) -> list[bytes | None]:
+    """Return the texts that are canonical as they came, and within limits."""
+    found: list[bytes | None] = [None] * len(contents)
+    if len(contents) < _FEW or not set(map(type, contents)) <= {str, bytes}:
+        return found
+    try:
+        texts = [content.encode() if isinstance(content, str) else content.decode().encode() for content in contents]
+    except UnicodeError:
+        return found
+    for places in _looks(bounds.held(texts), texts):
+        told = are_canonical([texts[place] for place in places])
+        for place, is_canonical in zip(places, told, strict=True):
+            if is_canonical:
+                found[place] = texts[place]
+        if 2 * sum(told) < len(told):
+            break  # so are the others, likely
+    return found
+
+
+def _looks(places: Sequence[int], texts: Sequence[bytes]) -> Iterator[Sequence[int]]:
+    """Part the places of texts into those that are looked at together."""
+    sums = np.cumsum([len(texts[place]) for place in places])
+    begin = done = 0
+    while begin < len(places):
+        end = min(begin + _LOOK, int(np.searchsorted(sums, done + _RUN_BYTES)) + 1, len(places))
+        yield places[begin:end]
+        begin, done = end, int(sums[end - 1])
 
 
 def _plain(content: str | bytes) -> bytes | None:
@@ -115,6 +161,12 @@ class _Bounds:
             return False
         tags, values = data.count(b"<"), data.count(b"=")
         return tags <= self._tags and tags + values <= self._nodes and values <= self._values
+
+    def held(self, texts: Sequence[bytes]) -> Sequence[int]:
+        """Return the places of documents that are surely within the limits, and not long."""
+        if max(map(len, texts)) <= min(self._short, _LONG):
+            return range(len(texts))
+        return [place for place, text in enumerate(texts) if len(text) <= _LONG and self.hold(text)]
 
     def hold_namespaces(self, data: bytes) -> bool:
         """Whether a document is surely within the limits of namespaces."""

@@ -38,9 +38,7 @@ def add_tuples(
     many = len(rows) // _TOGETHER * _TOGETHER
     if many:
         head, values, row = statement.partition("VALUES ")
-        together = [
-            tuple(chain.from_iterable(rows[begin : begin + _TOGETHER])) for begin in range(0, many, _TOGETHER)
-        ]
+        together = [tuple(chain.from_iterable(rows[begin : begin + _TOGETHER])) for begin in range(0, many, _TOGETHER)]
         connection.exec_driver_sql(head + values + ", ".join([row] * _TOGETHER) + behind, together)
     if rest := rows[many:]:
         connection.exec_driver_sql(statement + behind, list(rest))

@@ -9,6 +9,7 @@ from xscl.base.document_limits import DEFAULT_LIMITS, Limits
 from xscl.base.errors import DocumentLimitError, XsclError
 from xscl.base.safe_xml import parse_xml, serialize
 from xscl.base.xml_runs import canonical_documents
+from xscl.xpath.columns.stored_form import in_stored_form
 
 __all__ = ["document_digest", "stored_document", "stored_documents", "stored_texts"]
 
@@ -34,7 +35,7 @@ def stored_document(xml: str | bytes, limits: Limits = DEFAULT_LIMITS) -> str:
 
 def stored_documents(contents: Sequence[str | bytes], limits: Limits = DEFAULT_LIMITS) -> list[bytes | XsclError]:
     """Return what ``stored_document`` does for each document, in UTF-8, or why it is refused."""
-    found = canonical_documents(contents, limits)
+    found = canonical_documents(contents, limits, in_stored_form)
     return [_alone(contents[n], limits) if text is None else text for n, text in enumerate(found)]
 
 

@@ -134,8 +134,12 @@ def broken(document: str, chance: random.Random) -> Document:
 
 @pytest.mark.parametrize("seed", range(examples(8)))
 @pytest.mark.parametrize("limits", [DEFAULT_LIMITS, SMALL], ids=["default", "small"])
-def test_neighbours_change_nothing(seed: int, limits: Limits) -> None:
+@pytest.mark.parametrize("looked_at", [False, True], ids=["parsed", "looked at"])
+def test_neighbours_change_nothing(seed: int, limits: Limits, looked_at: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
+    if looked_at:
+        monkeypatch.setattr(xml_runs, "_FEW", 1)
+        monkeypatch.setattr(xml_runs, "_LOOK", 7)
     real = [made(chance) for _ in range(20)]
     sources: Sequence[Sequence[Document]] = [SOUND, HOSTILE, NEAR, real]
     known: dict[Document, bytes | tuple[str, str]] = {}
@@ -167,6 +171,12 @@ def test_bad_documents_leave_the_others_together(monkeypatch: pytest.MonkeyPatch
     assert [n for n, text in enumerate(found) if text is None] == list(range(71, 79))
     # The run, its eighths, and the eighths of one of them.
     assert len(parsed) == 1 + 8 + 8
+
+
+def test_documents_that_are_canonical_as_they_are_need_no_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents: list[Document] = ["<a>é</a>", "<b>é</b>".encode()] * 600
+    monkeypatch.setattr(xml_runs, "parse_faultless", None)
+    assert stored_documents(documents) == ["<a>é</a>".encode(), "<b>é</b>".encode()] * 600
 
 
 def test_no_more_bytes_than_allowed_when_written_out() -> None:
