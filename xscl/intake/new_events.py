@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from itertools import repeat
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow as pa
 from xscl.base.arrow_schemas import EVENT_SCHEMA
 from xscl.intake.checks import KeptDocument
 
-__all__ = ["EventRow", "EventTuple", "event_table"]
+__all__ = ["Column", "EventRow", "EventTuple", "event_columns", "event_table"]
 
 
 class EventRow(NamedTuple):
@@ -53,21 +54,39 @@ EventTuple = tuple[
 ]
 """The fields of an ``EventRow``.  Python's collector looks at plain tuples of texts and numbers once."""
 
+Column: TypeAlias = "Sequence[Any] | repeat[Any]"
+"""Values of one field, or the one value that all have."""
+
 assert list(EventRow._fields) == EVENT_SCHEMA.names
 
 
 def event_table(rows: Sequence[EventTuple], *, without_content: bool = False) -> pa.Table:
     """Make a table of events, of at least one; where tasks keep the documents it is made without them."""
-    columns = dict(zip(EventRow._fields, zip(*rows, strict=True), strict=True))
-    contents = columns.pop("content")
-    arrays = {name: pa.array(column, EVENT_SCHEMA.field(name).type) for name, column in columns.items()}
-    if not without_content:
-        arrays["content"] = _texts(contents)
-    schema = pa.schema([field for field in EVENT_SCHEMA if field.name in arrays])
-    return pa.Table.from_arrays([arrays[name] for name in schema.names], schema=schema)
+    columns: dict[str, Column] = dict(zip(EventRow._fields, zip(*rows, strict=True), strict=True))
+    if without_content:
+        del columns["content"]
+    return event_columns(columns, len(rows))
 
 
-def _texts(contents: Sequence[bytes | None]) -> pa.StringArray:
+def event_columns(columns: Mapping[str, Column], count: int) -> pa.Table:
+    """Make a table of so many events of the columns of ``EVENT_SCHEMA``, or of some."""
+    schema = pa.schema([field for field in EVENT_SCHEMA if field.name in columns])
+    arrays = [
+        _texts(columns[field.name]) if field.name == "content" else _array(columns[field.name], field.type, count)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _array(column: Column, type_: pa.DataType, count: int) -> pa.Array:
+    if isinstance(column, repeat):
+        return pa.repeat(pa.scalar(next(column), type_), count)
+    if isinstance(column, range):
+        return pa.array(np.arange(column.start, column.stop), type_)
+    return pa.array(column, type_)
+
+
+def _texts(contents: Any) -> pa.StringArray:
     """Make a column of documents, which are UTF-8 for sure."""
     if not all(contents):
         return pa.array(contents, pa.string())

@@ -5,10 +5,10 @@ In channels of feeds these are the items that no feed has brought before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from operator import attrgetter
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from xscl.catalog.events import IdRow, add_ids_unless_known
 from xscl.catalog.records import ChannelInfo
 from xscl.intake.checks import CheckedEvent, KeptDocument
 from xscl.intake.identity import IdsOfChannel
+from xscl.intake.new_events import Column, EventTuple, event_columns
 from xscl.intake.report import Outcome
 from xscl.intake.transaction import Chunk
 
@@ -83,7 +84,11 @@ class PlainEvents:
         rows = run.id_rows(times)
         if not add_ids_unless_known(self._chunk.connection, rows):
             return False
-        _note(self._chunk, run, times, rows)
+        columns = _noted(self._chunk, run, times, rows)
+        if isinstance(run.contents[0], bytes):
+            self._chunk.add_table(event_columns(columns, len(items)))
+        else:
+            self._chunk.rows += _tuples(columns)
         return True
 
     def _turn_to(self, name: str) -> ChannelInfo | None:
@@ -103,7 +108,7 @@ class PlainEvents:
             times = run.times()
             rows = run.id_rows(times)
             self._chunk.ids += rows
-            _note(self._chunk, run, times, rows)
+            self._chunk.rows += _tuples(_noted(self._chunk, run, times, rows))
             self._items, self._places, self._receipts = [], [], []
         # What comes between may change a channel.
         self._channel = None
@@ -155,19 +160,43 @@ class _Run(NamedTuple):
         return list(zip(*columns, repeat(0), strict=False))
 
 
-def _note(chunk: Chunk, run: _Run, times: Sequence[int], rows: Sequence[IdRow]) -> None:
-    """Make rows of plain events, whose ids are noted elsewhere."""
+def _noted(chunk: Chunk, run: _Run, times: Sequence[int], rows: Sequence[IdRow]) -> dict[str, Column]:
+    """Return the columns of plain events, whose ids are noted elsewhere; their transaction learns of them."""
     places, receipts, names, feeds, dates, ids, given, contents, _, starts = run
-    sources = [date or ("received" if ts is None else "given") for date, ts in zip(dates, given, strict=True)]
     late_by, behind = _judged(chunk, names, times, [feed or "" for feed in feeds])
-    is_late = [clock is not None for clock in late_by]
-    who = (places, names, ids, repeat(1), places, times, receipts)
-    chunk.rows += zip(*who, is_late, behind, given, sources, contents, repeat(None), repeat(0), starts, strict=False)
+    sources = [date or ("received" if ts is None else "given") for date, ts in zip(dates, given, strict=True)]
     chunk.known.add_new(rows)
     chunk.report.taken += len(rows)
     for n, clock in enumerate(late_by):
         if clock is not None:
             chunk.note_late(names[n], ids[n], places[n], times[n], receipts[n], clock)
+    return {
+        "docid": places,
+        "channel": _once(names),
+        "id": ids,
+        "version": repeat(1),
+        "item": places,
+        "ts": times,
+        "received": receipts,
+        "late": _once([clock is not None for clock in late_by]),
+        "behind": behind,
+        "declared": given,
+        "time_source": _once(sources),
+        "content": contents,
+        "cells": repeat(None),
+        "membership": repeat(0),
+        "start": _once(starts),
+    }
+
+
+def _once(values: Sequence[Any]) -> Column:
+    """Return the value that all events have, or the values."""
+    return repeat(values[0]) if len(set(values)) == 1 else values
+
+
+def _tuples(columns: Mapping[str, Column]) -> Iterator[EventTuple]:
+    """Return events as rows."""
+    return zip(*columns.values(), strict=False)
 
 
 def _judged(

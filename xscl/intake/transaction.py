@@ -85,8 +85,10 @@ class Chunk:
     """Channels that have a newer event than before."""
     placed: dict[tuple[str, str], list[tuple[int, int]]] = field(default_factory=dict)
     """Places in ``rows`` of events whose streams are of a source, by channel and id, each after the moves so far."""
-    rows: list[EventTuple] = field(default_factory=list)
+    tables: list[pa.Table] = field(default_factory=list)
     """Rows of the file of events."""
+    rows: list[EventTuple] = field(default_factory=list)
+    """Rows behind these."""
     ids: list[IdRow] = field(default_factory=list)
     """Rows of ``event_ids``."""
     late: list[dict[str, object]] = field(default_factory=list)
@@ -199,6 +201,13 @@ class Chunk:
             }
         )
 
+    def add_table(self, *table: pa.Table) -> None:
+        """Add events behind the rows that wait; where there are streams, nothing but rows is added."""
+        if self.rows:
+            self.tables.append(event_table(self.rows))
+            self.rows.clear()
+        self.tables += table
+
     def write_file(self, table: pa.Table) -> str:
         """Write a file of events, which have the shape of ``EVENT_SCHEMA``, by number; return its path in the home."""
         first, last = table.column("docid")[0].as_py(), table.column("docid")[-1].as_py()
@@ -219,8 +228,9 @@ class Chunk:
     def write(self) -> None:
         """Write what was noted."""
         connection = self.connection
-        if self.rows:
-            self.write_file(event_table(self.rows))
+        if self.tables or self.rows:
+            self.add_table()
+            self.write_file(pa.concat_tables(self.tables))
         self.write_ids()
         self.feeds.write()
         for name in self.moved:
