@@ -16,7 +16,7 @@ demo: java $(STAMP)
 test: java axe $(STAMP)
 	@env -u PYTHONDONTWRITEBYTECODE PYTEST_XDIST_AUTO_NUM_WORKERS=$$(($$(getconf _NPROCESSORS_ONLN) + 1)) $(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
 
-# The same tests with eighty times as many random examples, and those that take long.
+# The same tests with a hundred times as many random examples, and those that take long.
 test-all: java axe $(STAMP)
 	@XSCL_TESTS=thorough $(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
 

@@ -1,4 +1,4 @@
-"""The number of random examples that a test tries: few in ``make test``, eighty times as many in ``make test-all``."""
+"""The number of random examples that a test tries: few in ``make test``, a hundred times as many in ``make test-all``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ def examples(quick: int) -> int:
     """Give the number of examples for this run.
 
     Args:
-        quick: eight times the number within ``make test``, and a tenth of that within ``make test-all``.
+        quick: ten times the number within ``make test``, and a tenth of that within ``make test-all``.
     """
-    return 10 * quick if THOROUGH else -(-quick // 8)
+    return 10 * quick if THOROUGH else -(-quick // 10)

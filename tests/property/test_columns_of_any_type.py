@@ -120,7 +120,7 @@ def query(choose: Dice) -> str:
 
 def test_kernels_and_statements(tmp_path: Path) -> None:
     matches: Counter[bool] = Counter()
-    for seed in range(examples(98)):
+    for seed in range(examples(130)):
         choose = Dice(seed)
         known = schemas(choose)
         docs, _ = documents(choose, known)
@@ -163,7 +163,7 @@ def test_what_is_kept_while_columns_are_not_known(operator: str) -> None:
 def test_rows_by_columns() -> None:
     """Rows, whose definitions columns answer where they can; the channels' first rows come behind the queries."""
     matches = 0
-    for seed in range(examples(9)):
+    for seed in range(examples(20)):
         choose = Dice(1_000 + seed)
         known = schemas(choose)
         docs, rows = documents(choose, known)

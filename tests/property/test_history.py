@@ -221,7 +221,7 @@ def without_drops_of_readers(steps: Sequence[Step]) -> Iterator[Step]:
 
 def test_random_homes(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
-    for seed in range(2 * examples(17)):
+    for seed in range(2 * examples(30)):
         steps, rules = workload(seed)
         expected, _ = check(tmp_path / str(seed), steps, rules)
         counts["matches"] += sum(map(len, expected.ids.values()))
@@ -232,7 +232,7 @@ def test_random_homes(tmp_path: Path) -> None:
 def test_standing_historical_and_asked_once(tmp_path: Path) -> None:
     """One text: registered before, between and behind the documents, and asked without being registered."""
     count = 0
-    for seed in range(examples(9)):
+    for seed in range(examples(20)):
         choose = Dice(2_000 + seed)
         docs = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 8, 12)]
         lateness = {name: choose.one(1, 2, 4) * SECOND for name in ("S", "T") if choose.chance(50)}

@@ -93,7 +93,7 @@ def check(
 def test_many_blocks_in_several_cuts(kind: str, tmp_path: Path) -> None:
     matches: Counter[int] = Counter()
     refused = 0
-    for seed in range(7, 7 + examples(41)):  # from where few examples find matches of each number of blocks
+    for seed in range(7, 7 + examples(60)):  # from where few examples find matches of each number of blocks
         choose = Dice(seed)
         texts, docs = workload(kind, choose, 8)
         expected = expected_answers(texts, docs)
@@ -110,7 +110,7 @@ def test_many_blocks_in_several_cuts(kind: str, tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=examples(32),
+    max_examples=examples(40),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

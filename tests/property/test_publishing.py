@@ -153,7 +153,7 @@ def test_levels_meet_each_other_and_what_was_there_before(tmp_path: Path) -> Non
 
 def test_random_queries_over_published_channels(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
-    for seed in range(examples(9)):
+    for seed in range(examples(20)):
         runs = ((1 + seed % 3, Settings()), (100, Settings()))
         found = check(tmp_path / str(seed), workload(seed), runs)
         counts += found

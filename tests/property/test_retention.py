@@ -65,7 +65,7 @@ def queries(choose: Dice, *, others: int = 20) -> dict[str, CompiledQuery]:
 @pytest.mark.parametrize("whole", [False, True], ids=["units", "whole"])
 def test_purging_loses_no_match(whole: bool, tmp_path: Path) -> None:
     seen: Counter[str] = Counter()
-    for seed in range(7, 7 + examples(25)) if whole else range(examples(25)):
+    for seed in range(7, 7 + examples(40)) if whole else range(examples(40)):
         choose = Dice(seed)
         asked = queries(choose)
         terms = settings(choose)
@@ -97,7 +97,7 @@ def test_homes_that_purge_answer_as_the_oracle(tmp_path: Path, monkeypatch: pyte
     for name, value in {"_FILES": 3, "_FANOUT": 3, "_SMALL": 40}.items():
         monkeypatch.setattr(xscl.store.state_merges, name, value)
     seen: Counter[str] = Counter()
-    for seed in range(100, 100 + examples(9)):
+    for seed in range(100, 100 + examples(20)):
         choose = Dice(seed)
         asked = list(queries(choose, others=0))
         terms = settings(choose)

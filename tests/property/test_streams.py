@@ -64,7 +64,7 @@ def test_blocks_name_channels_and_streams(seed: int, tmp_path: Path) -> None:
 def test_some_answers_need_streams() -> None:
     """What the test above compares is not empty, and depends on streams."""
     found = depends = 0
-    for seed in range(examples(113)):
+    for seed in range(examples(150)):
         texts, docs, _ = workload(seed)
         for text in texts:
             answer = answers(parse_query(text), docs, namespaces=SPACES)

@@ -272,7 +272,7 @@ def written(choose: Dice, first: int, count: int) -> str:
 def test_cases_are_disjoint_and_complete(count: int) -> None:
     """Every combination of times, with the places in FROM for channels and ids, is in as many cases as it should."""
     refused = 0
-    for seed in range(examples(200)):
+    for seed in range(examples(250)):
         text = written(Dice(seed), 0, count)
         source = parse_query(text).source
         try:

@@ -117,7 +117,7 @@ def test_kept_rows(tmp_path: Path) -> None:
 
 def test_look_ups(tmp_path: Path) -> None:
     met = 0
-    for seed in range(examples(113)):
+    for seed in range(examples(150)):
         choose = Dice(seed)
         parts = [random_rows(choose, 15) for _ in range(choose.count(0, 4))]
         runs = [placed(LinkRun.of(table(part)), choose, tmp_path) for part in parts]
