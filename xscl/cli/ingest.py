@@ -286,26 +286,20 @@ def eval_(
     from xscl.registry.registry import Registry
     from xscl.store.home import init_home
 
-    texts = list(query or [])
-    if not texts and len(arguments) < 2:
-        raise typer.BadParameter("give a file of queries and at least one input, or -q TEXT and inputs")
-    if not texts and _QUERY.search(arguments[0]) and not os.path.lexists(arguments[0]):
-        raise typer.BadParameter("the first argument is a file of queries; a query's text goes with -q TEXT")
-    inputs = arguments if texts else arguments[1:]
+    texts, inputs = _queries_and_inputs(query or [], arguments)
     printed, settings = printing.chosen(), work.settings()
     reading = options.reading(channel)
     with temporary_folder("xscl-eval") as folder:
         opened = init_home(folder)
         registry = Registry(opened.catalog, ends=True)
         outcomes = registry.register_many(texts) if texts else registry.load(read_text(arguments[0]))
-        report_outcomes([o for o in outcomes if not o.ok], "-q" if texts else arguments[0])
-        records = read_paths(inputs, reading, stdin=sys.stdin.buffer)
-        report = Intake(opened).take(records)
+        refused = [outcome for outcome in outcomes if not outcome.ok]
+        report_outcomes(refused, "-q" if texts else arguments[0])
+        report = Intake(opened).take(read_paths(inputs, reading, stdin=sys.stdin.buffer))
         if report.rejected or report.notes:
             report_intake(report, kept=False)
-        if not report.taken or not any(outcome.ok for outcome in outcomes):
-            bad = report.rejected or any(not outcome.ok for outcome in outcomes)
-            raise typer.Exit(1 if bad else 0)
+        if not report.taken or len(refused) == len(outcomes):
+            raise typer.Exit(1 if refused or report.rejected else 0)
         report_notes(_notes(opened))
         engine = Engine(opened, settings=settings)
         engine.set_quotas(bindings=bindings, pairs=pairs)
@@ -315,8 +309,18 @@ def eval_(
             reports = engine.run_once(batch_docs=batch_docs)
         lost = report_losses(reports, kept=False)
         print_matches(engine.matches(), printed)
-        bad = len([o for o in outcomes if not o.ok]) + report.rejected + lost
-        exit_partly(len([o for o in outcomes if o.ok]) + report.taken, bad)
+        exit_partly(len(outcomes) - len(refused) + report.taken, len(refused) + report.rejected + lost)
+
+
+def _queries_and_inputs(query: Sequence[str], arguments: Sequence[str]) -> tuple[list[str], Sequence[str]]:
+    """Return the texts of queries, none if the first argument is a file of them, and the inputs."""
+    if query:
+        return list(query), arguments
+    if len(arguments) < 2:
+        raise typer.BadParameter("give a file of queries and at least one input, or -q TEXT and inputs")
+    if _QUERY.search(arguments[0]) and not os.path.lexists(arguments[0]):
+        raise typer.BadParameter("the first argument is a file of queries; a query's text goes with -q TEXT")
+    return [], arguments[1:]
 
 
 def _notes(home: Home) -> dict[str, list[str]]:

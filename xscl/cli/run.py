@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,8 +35,12 @@ from xscl.cli.signals import ended_by_signals
 if TYPE_CHECKING:
     from xscl.batches.report import BatchReport
     from xscl.bench.report import Report
+    from xscl.cli.signals import End
     from xscl.engine import Engine
     from xscl.intake.polling import PollReport, PollSettings
+
+    _Did = tuple[PollReport | None, list[BatchReport]]
+    """Reports of one round: of the feeds, if it asked them, and of the batches."""
 
 __all__ = ["bench", "demo", "run", "stats"]
 
@@ -60,7 +65,6 @@ def run(
     xscl run --every 10s --fetch
     xscl run --every 1min --master spark://host:7077
     """
-    from xscl.base.system_errors import Patience
     from xscl.engine import Engine
 
     if once and every is not None:
@@ -68,9 +72,7 @@ def run(
     pause = _seconds(every or _EVERY)
     settings, session_options = work.settings(), on.session()
     polling = poll_settings(contact, patience_s=pause) if fetch else None
-    patience = Patience(complain)
     lost = failed = done = 0
-    told = not sys.stderr.isatty()
 
     def then(report: BatchReport) -> None:
         # A batch that fails later takes nothing from what this one has to say.
@@ -83,27 +85,37 @@ def run(
         Engine(at.open(), settings=settings, session_options=session_options) as engine,
         engine.alone(),
     ):
-        while not end.wanted:
-            began = time.monotonic()
-            try:
-                polled, reports = _round(engine, polling, batch_docs, lambda: end.wanted, then)
-                if once:
-                    done, failed = _outcome(polled, reports)
-                    break
-                if not reports and not told:
-                    say("waiting for events; Ctrl-C ends")
-                    told = True
-                patience.went_well()
-                wait_s = max(0.0, pause - (time.monotonic() - began))
-            except XsclError as error:
-                tried_again = None if once else patience.wait_s(error)
-                if tried_again is None:
-                    raise
-                wait_s = tried_again
-            end.wait(wait_s)
+        one_round = partial(_round, engine, polling, batch_docs, lambda: end.wanted, then)
+        if once:
+            done, failed = _outcome(*one_round())
+        else:
+            _go_on(one_round, pause, end)
     if end.code:
         raise typer.Exit(end.code)
     exit_partly(done if failed else 1, lost + failed)
+
+
+def _go_on(one_round: Callable[[], _Did], pause_s: float, end: End) -> None:
+    """Do rounds until a signal ends them, also after faults that pass by themselves."""
+    from xscl.base.system_errors import Patience
+
+    patience = Patience(complain)
+    told = not sys.stderr.isatty()
+    while not end.wanted:
+        began = time.monotonic()
+        try:
+            _, reports = one_round()
+            if not reports and not told:
+                say("waiting for events; Ctrl-C ends")
+                told = True
+            patience.went_well()
+            wait_s = max(0.0, pause_s - (time.monotonic() - began))
+        except XsclError as error:
+            tried_again = patience.wait_s(error)
+            if tried_again is None:
+                raise
+            wait_s = tried_again
+        end.wait(wait_s)
 
 
 def _seconds(every: str) -> float:
@@ -135,7 +147,7 @@ def _round(
     batch_docs: int,
     stop: Callable[[], bool],
     then: Callable[[BatchReport], None],
-) -> tuple[PollReport | None, list[BatchReport]]:
+) -> _Did:
     """Ask the feeds that are due, process what is there, and say what came of it; ``then`` tells of each batch."""
     from xscl.answers.status import skipped_notes
     from xscl.catalog.intake_order import read_last_places
