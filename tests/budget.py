@@ -1,4 +1,4 @@
-"""The number of random examples that a test tries: few in ``make test``, a hundred times as many in ``make test-all``."""
+"""The number of random examples that a test tries: few in ``make test``, a hundred times that in ``make test-all``."""
 
 from __future__ import annotations
 
