@@ -24,6 +24,8 @@ BAD = [
     ("S//a ¦T¦//b", "SYNTAX", "unexpected 'T'; statements end with ';'", ""),
     ("SELECT <a/> FROM S STARTING ALL ¦PUBLISH¦ T", "SYNTAX", "unexpected 'PUBLISH'; it comes before STARTING", ""),
     ("S ¦(: never\n closed¦", "SYNTAX", "a comment that is not closed", ""),
+    ("SELECT count(¦*¦) AS n FROM S/a->x WINDOW 1 h", "SYNTAX", "takes a variable, not '*'", "count() counts matches"),
+    ("SELECT max(¦*¦) AS n FROM S/a->x WINDOW 1 h", "SYNTAX", "takes a variable, not '*'", "write max(x)"),
     # -- paths and brackets
     ("S//a[\n  ./b = ¦'x]¦\n]", "SYNTAX", "a string that is not closed", ""),
     ("S//a[./b\n  ¦5¦]", "SYNTAX", "expected ']' to close the bracket, found '5'", ""),

@@ -357,6 +357,11 @@ class AtomParser(PathParser):
                 self.fail(f"DISTINCT belongs to count(), not to {function}()", hint="count(DISTINCT x)")
             self.next()
         operand = first = None
+        if self.token.kind == "*" and self.peek().kind == ")":
+            self.fail(
+                f"{function}() takes a variable, not '*'",
+                hint="count() counts matches" if function == "count" else f"write {function}(x)",
+            )
         if self.token.kind != ")":
             self.aggregates = False
             operand = self.operand()
