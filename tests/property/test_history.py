@@ -24,7 +24,6 @@ from xscl.base.types import format_time
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.tables import LATE, QUERIES
 from xscl.engine import Engine
-from xscl.language.syntax import ast
 from xscl.language.syntax.parser import parse_query
 from xscl.store.results import match_id
 
@@ -197,26 +196,7 @@ def workload(seed: int) -> tuple[list[Step], Rules]:
         if published:
             lateness["T"] = 100 * SECOND
         rules = Rules(lateness, {}, {"S": "both", "T": "both"} if choose.chance(40) else {})
-        if lateness:
-            steps = list(without_drops_of_readers(steps))
     return steps, rules
-
-
-def without_drops_of_readers(steps: Sequence[Step]) -> Iterator[Step]:
-    """Leave queries over published channels there.
-
-    The next batch replays a document that is late when it is published, and a query that was dropped by then has not
-    had it.
-    """
-    there: set[str] = set()
-    for step in steps:
-        if isinstance(step, Register):
-            if step.name in there:
-                continue
-            if {block.channel for block in ast.blocks(parse_query(step.text).source)} & set("OPQR"):
-                there.add(step.name)
-        if not (isinstance(step, Drop) and step.name in there):
-            yield step
 
 
 def test_random_homes(tmp_path: Path) -> None:
@@ -227,6 +207,41 @@ def test_random_homes(tmp_path: Path) -> None:
         counts["matches"] += sum(map(len, expected.ids.values()))
         counts.update(channel for channel, _ in expected.documents)
     assert counts["matches"] > 20 and all(counts[channel] > 1 for channel in "PQ"), counts
+
+
+def readers_that_go(seed: int) -> tuple[list[Step], Rules]:
+    """Documents of S and T, many of them late, with queries over what is published of them that are soon dropped."""
+    choose = Dice(seed)
+    docs = [Doc(doc.channel, doc.id, doc.ts, doc.xml) for doc in plain_stream(choose, 7, 10)]
+    texts = [
+        f"S{choose.one('/a', '', '//b')} PUBLISH P",
+        telling_query(choose, docs, ("P", "P", "T"), 2) + " PUBLISH Q",
+    ]
+    texts.append(choose.one("P//b", "Q//b", telling_query(choose, docs, ("P", "Q"), 2)) + " PUBLISH R")
+    readers = [telling_query(choose, docs, choose.one(("P", "P", "S"), ("Q", "P"), ("R", "T")), 3) for _ in range(3)]
+    steps: list[Step] = [Register(f"p{number}", text) for number, text in enumerate(texts)]
+    steps += [*docs, Run(choose.one(1, 2, 3, 100))]
+    if choose.chance(30):
+        # What is published of what was held is late only where it is found.
+        steps.insert(choose.count(1, len(steps)), replace(steps.pop(0), text=f"{texts[0]} STARTING ALL"))
+    for number, text in enumerate(readers):
+        at = choose.count(0, 6)
+        steps.insert(at, Register(f"q{number}", text + choose.one("", "", " STARTING ALL")))
+        steps.insert(choose.count(at + 4, len(steps)), Drop(f"q{number}"))
+    if choose.chance(60):
+        at = next(place for place, step in enumerate(steps) if isinstance(step, Register) and step.name == "p1")
+        steps.insert(choose.count(at + 4, len(steps)), Drop("p1"))
+    for _ in range(choose.one(0, 0, 1, 2)):
+        steps.insert(choose.count(0, len(steps)), Run(choose.one(1, 2, 3, 100)))
+    return steps, Rules({"S": choose.one(0, 1) * SECOND, "T": choose.one(0, 1, 4) * SECOND}, {}, {})
+
+
+def test_readers_have_what_was_published_too_late_before_they_go(tmp_path: Path) -> None:
+    count = 0
+    for seed in (1, 5, 14, 17, *range(30, 170))[: examples(16)]:
+        expected, _ = check(tmp_path / str(seed), *readers_that_go(seed))
+        count += sum(len(ids) for name, ids in expected.ids.items() if name.startswith("q"))
+    assert count > 3, count
 
 
 def test_standing_historical_and_asked_once(tmp_path: Path) -> None:

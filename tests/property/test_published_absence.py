@@ -21,6 +21,7 @@ import xscl
 from xscl.base.docids import place_of
 from xscl.base.settings import Settings
 from xscl.base.types import Match
+from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.queries import read_queries
 from xscl.catalog.tables import EVENT_IDS, LATE, REMOVALS
 from xscl.engine import Engine
@@ -103,7 +104,7 @@ class Home:
     def drop(self, name: str) -> None:
         """Drop a query."""
         self.engine.drop(name)
-        self.place += 1
+        self.place = self.engine.home.catalog.ask(read_last_places)[1]
         if name in self.joins:
             text, since, _ = self.joins[name]
             self.joins[name] = text, since, self.place
@@ -233,7 +234,7 @@ class Corrected(Home):
             super().drop(name)
             return
         self.engine.drop(name)
-        self.place += 1
+        self.place = self.engine.home.catalog.ask(read_last_places)[1]
         self.silent[name] = replace(self.silent[name], until=self.place)
 
     def ask(self, text: str, level: str) -> None:

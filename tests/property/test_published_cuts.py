@@ -1,5 +1,5 @@
 """What queries make of published documents does not depend on how batches are cut, though events come late, queries
-come later, and channels get other latenesses.
+come and go, and channels get other latenesses.
 """
 
 from __future__ import annotations
@@ -73,8 +73,10 @@ def stream(choose: random.Random) -> list[xscl.Event]:
     return found
 
 
-def told(folder: Path, choose: random.Random, size: int) -> Mapping[str, Row]:
-    """What all queries tell where batches have so many places; the rest is what is chosen."""
+def told(folder: Path, choose: random.Random, size: int, drops: float) -> Mapping[str, Row]:
+    """What all queries tell where batches have so many places, and queries are dropped with a chance before an event;
+    the rest is what is chosen.
+    """
     with xscl.connect(home=folder, settings=Settings(where="driver")) as engine:
         for name in "AB":
             engine.add_channel(name, lateness=f"{choose.choice([0, 1, 2, 3])} s", clock=choose.choice([name, "one"]))
@@ -83,6 +85,8 @@ def told(folder: Path, choose: random.Random, size: int) -> Mapping[str, Row]:
         for event in stream(choose):
             if choose.random() < 0.05:
                 register(engine, f"later-{event.id}", reader(choose))
+            if choose.random() < drops and (live := [info.name for info in engine.queries()]):
+                engine.drop(choose.choice(live))
             if choose.random() < 0.08:
                 lateness = choose.choice(["none", "0 s", "1 s", "3 s", "6 s"])
                 set_channel(engine.home.catalog, choose.choice("AB"), lateness=lateness)
@@ -103,7 +107,7 @@ def register(engine: xscl.Engine, name: str, text: str) -> None:
 def test_cuts_change_no_answer_about_what_is_published(tmp_path: Path) -> None:
     count = 0
     for seed in range(104, 104 + examples(12)):
-        one, *others = (told(tmp_path / f"{seed}-{size}", random.Random(seed), size) for size in (1, 3, 1_000))
+        one, *others = (told(tmp_path / f"{seed}-{size}", random.Random(seed), size, 0.1) for size in (1, 3, 1_000))
         assert all(other == one for other in others), seed
         count += len(one)
     assert count > 5

@@ -32,7 +32,7 @@ from xscl.catalog.queries import Feed, query_info, read_feeds
 from xscl.catalog.query_state import QueryState, query_state
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.retained_from import held_times, keep_times
-from xscl.catalog.tables import BATCHES, FLUSHES, IS_DROPPED, IS_WAITING, LATE, QUERIES
+from xscl.catalog.tables import BATCHES, FLUSHES, HAS_SPARE, HEARTBEATS, IS_DROPPED, IS_WAITING, LATE, QUERIES
 from xscl.planning.kinds_of_queries import Kinds
 from xscl.planning.planned import Plan
 from xscl.planning.planner import Planner
@@ -268,7 +268,8 @@ def next_range(connection: Connection, batch_docs: int, *, publish: bool) -> Str
     """Return the places of the next batch; None if there is nothing to do.
 
     A batch has ``batch_docs`` events at most and ends at a flush.  A batch also ends before a query that is to be
-    answered from held events, and before a replay of late events; these are batches of their own.
+    answered from held events, and before a replay of late events; these are batches of their own.  A batch ends
+    before the drop of a query that reads published documents: those that come too late are replayed before it goes.
 
     Args:
         connection: reads one state of the catalogue.
@@ -282,7 +283,8 @@ def next_range(connection: Connection, batch_docs: int, *, publish: bool) -> Str
     again = connection.scalar(*_first_replay(first, last))
     if again == first:
         return Stretch(first, first, taken_in, "replay")
-    is_filling, last = next_stop(connection, first, last if again is None else again - 1)
+    last = last if again is None else again - 1
+    is_filling, last = next_stop(connection, first, _end_before_drop(connection, first, last) if publish else last)
     if is_filling:
         return Stretch(first, last, taken_in, "back-fill")
     nth = nth_event(connection, first, last, batch_docs)
@@ -309,6 +311,20 @@ def next_stop(connection: Connection, first: int, last: int) -> tuple[bool, int]
     return True, min([last, *ends])
 
 
+def _end_before_drop(connection: Connection, first: int, last: int) -> int:
+    """Return the last place, at most ``last``, of a batch from ``first`` on that leaves drops to the next one, unless
+    nothing comes before them.
+    """
+    spare = connection.scalar(*_first_spare(first))
+    if spare is None or spare > last:
+        return last
+    places = nth_event(connection, first, last, 1), connection.scalar(*_first_reason(first, last))
+    begin = min((place for place in places if place is not None), default=last)
+    if begin > spare:
+        spare = connection.scalar(*_first_spare(begin))
+    return last if spare is None else min(last, spare - 1)
+
+
 def waiting_queries(connection: Connection, first: int, last: int) -> tuple[QueryInfo, ...]:
     """Read the queries registered at some places that wait for their answers from held events."""
     return tuple(query_info(row) for row in connection.execute(*_waiting(first, last)).mappings())
@@ -327,6 +343,20 @@ def _first_replay(first: int, last: int) -> sa.Select[Any]:
 @prepared
 def _first_flush(first: int) -> sa.Select[Any]:
     return sa.select(sa.func.min(FLUSHES.c.place)).where(FLUSHES.c.place >= first)
+
+
+@prepared
+def _first_spare(first: int) -> sa.Select[Any]:
+    return sa.select(sa.func.min(QUERIES.c.spare)).where(HAS_SPARE, QUERIES.c.spare > first)
+
+
+@prepared
+def _first_reason(first: int, last: int) -> sa.Select[Any]:
+    """Select the place of the first heartbeat, or of a query that is to be answered from held events."""
+    beats = sa.select(HEARTBEATS.c.place).where(HEARTBEATS.c.place.between(first, last))
+    fills = sa.select(QUERIES.c.docid_from).where(IS_WAITING, QUERIES.c.docid_from.between(first, last))
+    places = sa.union_all(beats, fills).subquery()
+    return sa.select(sa.func.min(places.c.place))
 
 
 @prepared

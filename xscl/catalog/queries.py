@@ -18,6 +18,7 @@ from xscl.catalog.stored_json import read_stored
 from xscl.catalog.suggestions import no_query
 from xscl.catalog.tables import (
     GROUPS,
+    HAS_SPARE,
     IS_DROPPED,
     IS_LISTED,
     IS_PUBLISHING,
@@ -50,6 +51,7 @@ __all__ = [
     "read_remembering",
     "regroup",
     "release_query",
+    "replay_place",
     "remove_queries",
     "sources_by_channel",
     "suspend_query",
@@ -58,6 +60,8 @@ __all__ = [
 
 LIVE = QUERIES.c.docid_until == NEVER
 """Condition that a query is not dropped."""
+_MOST_CHANNELS = 100
+"""Channels, each published from the one before, for which a drop leaves places; documents hardly go through so many."""
 _SAME = tuple(field.name for field in fields(QueryInfo) if field.name != "name")
 """Fields of the record that columns have the names of."""
 
@@ -249,9 +253,58 @@ def drop_query(connection: Connection, name: str, now: int) -> int:
     place, _ = take_places(connection, 1, now)
     if info.is_suspended:
         release_query(connection, info.query, place)
-    else:
-        connection.execute(QUERIES.update().where(QUERIES.c.query == info.query).values(docid_until=place))
+        return place
+    # Drops that follow one another have the same places before them.
+    spare = connection.scalar(*_spare_of_drop(place - 1))
+    if spare is None and (count := _channels_to_wait_for(connection, info.gid)):
+        spare = place
+        take_places(connection, count, now)
+        place += count
+    ends = {"docid_until": place, "spare": spare}
+    connection.execute(QUERIES.update().where(QUERIES.c.query == info.query).values(**ends))
     return place
+
+
+def _channels_to_wait_for(connection: Connection, gid: int) -> int:
+    """Return through how many channels documents may come to a query at most, one replay after another, that were
+    published before it goes; 0: it reads nothing that is published.
+    """
+    channels = read_stored(GROUPS.c.channels, connection.scalar(*_channels_of(gid)) or "[]")
+    fed = sa.select(QUERIES.c.query).where(QUERIES.c.publish.in_(channels)).limit(1)
+    if connection.execute(fed).first() is None:
+        return 0
+    return int(connection.scalar(*_count_published(_MOST_CHANNELS)) or 0)
+
+
+@prepared
+def _spare_of_drop(place: int) -> sa.Select[Any]:
+    return sa.select(QUERIES.c.spare).where(IS_DROPPED, QUERIES.c.docid_until == place, HAS_SPARE).limit(1)
+
+
+@prepared
+def _channels_of(gid: int) -> sa.Select[Any]:
+    return sa.select(GROUPS.c.channels).where(GROUPS.c.gid == gid)
+
+
+@prepared
+def _count_published(most: int) -> sa.Select[Any]:
+    channels = sa.select(QUERIES.c.publish).where(IS_PUBLISHING).distinct().limit(most)
+    return sa.select(sa.func.count()).select_from(channels.subquery())
+
+
+def replay_place(connection: Connection, last: int, now: int) -> int:
+    """Return the place at which documents are taken again that a batch up to a place has published too late.
+
+    Queries that see them, and are dropped behind that place, are still there.
+    """
+    spare = connection.scalar(*_spare_behind(last))
+    return take_places(connection, 1, now)[0] if spare is None else max(spare, last + 1)
+
+
+@prepared
+def _spare_behind(last: int) -> sa.Select[Any]:
+    ahead = IS_DROPPED, QUERIES.c.docid_until > last + 1, HAS_SPARE
+    return sa.select(QUERIES.c.spare).where(*ahead).order_by(QUERIES.c.docid_until).limit(1)
 
 
 def release_query(connection: Connection, query: int, place: int) -> None:

@@ -41,6 +41,7 @@ _NOT_NEGATIVE = {
     "batches.last",
     "queries.docid_from",
     "queries.docid_until",
+    "queries.spare",
     "queries.released",
 }
 _PATHS = {f"{column.table.name}.{column.name}" for column in PATHS}

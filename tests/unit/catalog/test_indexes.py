@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from catalog_plans import DELIBERATE, SMALL, add_rows, bad_plans, executed, sqlite_scans
 from sqlalchemy.engine import Connection
 
-from xscl.batches.ranges import next_stop, waiting_queries
+from xscl.batches.ranges import _end_before_drop, next_stop, waiting_queries
 from xscl.catalog.events import (
     edited_between,
     find_event_ids,
@@ -19,6 +19,7 @@ from xscl.catalog.events import (
     newer_versions,
     of_base,
 )
+from xscl.catalog.queries import _spare_behind, _spare_of_drop
 from xscl.catalog.tables import EVENT_IDS, METADATA, OF_STEPS, OF_WINDOWS, PARTS, in_parts
 from xscl.catalog.windows import groups_of_windows_alone
 from xscl.engine import Engine
@@ -34,7 +35,13 @@ def changes(connection: Connection) -> None:
 
 
 ASKED: dict[str, list[Callable[[Connection], object]]] = {
-    "queries_dropped": [changes, lambda connection: next_stop(connection, 1, 9)],
+    "queries_dropped": [
+        changes,
+        lambda connection: next_stop(connection, 1, 9),
+        lambda connection: connection.execute(*_spare_behind(3)).all(),
+        lambda connection: connection.execute(*_spare_of_drop(9)).all(),
+    ],
+    "queries_spare": [lambda connection: _end_before_drop(connection, 1, 9)],
     "queries_waiting": [
         lambda connection: next_stop(connection, 1, 9),
         lambda connection: waiting_queries(connection, 1, 9),

@@ -188,6 +188,7 @@ RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
                 "gid": "group of equal queries",
                 "docid_from": "its place in the intake order",
                 "docid_until": "place where it was dropped; 2^62: it is live",
+                "spare": "first of the places before its drop, left for replays; NULL: none is there",
                 "received": "time of its registration, microseconds since 1970",
                 "publish": "channel to which its output goes; NULL: none",
                 "starting": "NOW, ALL or a time (ISO 8601)",

@@ -34,8 +34,8 @@ from xscl.batches.taking_back import Retraction
 from xscl.catalog.channels import put_channel
 from xscl.catalog.counters import free_serial
 from xscl.catalog.events import PublishedId, add_event_files, add_published_ids
-from xscl.catalog.intake_order import take_places
 from xscl.catalog.late import add_late, return_number
+from xscl.catalog.queries import replay_place
 from xscl.catalog.records import ChannelInfo, QueryInfo
 from xscl.catalog.removals import Removed, add_removals
 from xscl.catalog.retained_from import keep_times
@@ -233,7 +233,7 @@ class Publisher:
         late = [row for row in self._late if not _taken_again(connection, row)]
         again = [row for row in late if row["docid"] in self._again]
         if again:
-            place, _ = take_places(connection, 1, now)
+            place = replay_place(connection, self._span.last, now)
             for row in again:
                 row["replayed"] = place
         try:

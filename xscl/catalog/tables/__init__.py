@@ -43,7 +43,16 @@ from xscl.catalog.tables.groups import (
 )
 from xscl.catalog.tables.home import FLUSHES, HEARTBEATS, HOME, QUOTAS, SCHEMA_VERSION, TOKENS, TOTALS
 from xscl.catalog.tables.late import LATE, REJECTED
-from xscl.catalog.tables.queries import IS_DROPPED, IS_LISTED, IS_PUBLISHING, IS_SUSPENDED, IS_WAITING, NEVER, QUERIES
+from xscl.catalog.tables.queries import (
+    HAS_SPARE,
+    IS_DROPPED,
+    IS_LISTED,
+    IS_PUBLISHING,
+    IS_SUSPENDED,
+    IS_WAITING,
+    NEVER,
+    QUERIES,
+)
 from xscl.catalog.tables.state_files import OLD_FILES, STATE_FILES
 from xscl.catalog.tables.statements import among, in_parts, raw_rows
 
@@ -60,6 +69,7 @@ __all__ = [
     "GUARDS",
     "HAS_CHANGES",
     "HAS_OTHER_BASE",
+    "HAS_SPARE",
     "HEARTBEATS",
     "HOME",
     "HOSTS",

@@ -7,7 +7,7 @@ from sqlalchemy import BigInteger, Column, Integer, String, Table, Text
 
 from xscl.catalog.tables.columns import METADATA, NAME, count, index_some, needed
 
-__all__ = ["IS_DROPPED", "IS_LISTED", "IS_PUBLISHING", "IS_SUSPENDED", "IS_WAITING", "NEVER", "QUERIES"]
+__all__ = ["HAS_SPARE", "IS_DROPPED", "IS_LISTED", "IS_PUBLISHING", "IS_SUSPENDED", "IS_WAITING", "NEVER", "QUERIES"]
 
 NEVER = 1 << 62
 """``docid_until`` of a live query: later than any event."""
@@ -25,6 +25,7 @@ QUERIES = Table(
     needed("names", Text, "the query's names of meta-variables and result nodes"),
     needed("docid_from", BigInteger, "its place in the intake order"),
     needed("docid_until", BigInteger, "where it was dropped"),
+    Column("spare", BigInteger, comment="first of the places before its drop that nothing has; NULL: none is there"),
     needed("received", BigInteger),
     Column("publish", String, comment="the channel its output goes to"),
     needed("starting", String, "NOW, ALL or a time (ISO 8601)", "NOW"),
@@ -47,6 +48,8 @@ QUERIES = Table(
 )
 # Conditions on queries for which there are indexes.  Values are written out: with parameters SQLite would use none.
 IS_DROPPED = QUERIES.c.docid_until < sa.literal_column(str(NEVER))
+HAS_SPARE = QUERIES.c.spare.is_not(None)
+"""Condition that places before its drop are left for replays of what was published too late."""
 IS_WAITING = sa.and_(QUERIES.c.starting != sa.literal_column("'NOW'"), QUERIES.c.filled.is_(None))
 """Condition that a query waits for its answers from held events."""
 IS_PUBLISHING = QUERIES.c.publish.is_not(None)
@@ -55,6 +58,7 @@ IS_LISTED = sa.or_(QUERIES.c.docid_until == NEVER, IS_SUSPENDED)
 """Live, or suspended: its name is taken."""
 
 index_some("queries_dropped", QUERIES.c.docid_until, IS_DROPPED)
+index_some("queries_spare", QUERIES.c.spare, HAS_SPARE)
 index_some("queries_waiting", QUERIES.c.docid_from, IS_WAITING)
 index_some("queries_publish", QUERIES.c.publish, IS_PUBLISHING)
 index_some("queries_suspended", QUERIES.c.qid, IS_SUSPENDED)
