@@ -41,7 +41,7 @@ __all__ = ["witness_rows"]
 
 _MANY_BYTES = 8 << 20
 """Bytes of documents whose names are kept at a time."""
-_CHUNK, _CHUNK_BYTES = 2_500, 2 << 20
+_CHUNK, _CHUNK_BYTES = 5_000, 4 << 20
 """Documents, and their bytes, that are columns at a time: what is made of them stays in the processor's memory."""
 _FEW, _FEW_BYTES = 50, 50_000
 """Documents, and their bytes, below which trees are made sooner than columns."""

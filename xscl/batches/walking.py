@@ -249,11 +249,14 @@ def cut(asked: Asked, level: Level, parts: int, taken: TakenEvents | None = None
 
 
 def _parts(level: Level, channels: Collection[str], taken: TakenEvents | None) -> Iterator[pa.RecordBatch]:
-    """Yield the events of a level of some channels, some at a time, first a few."""
+    """Yield the events of a level of some channels, some at a time, first a few.
+
+    Few events in memory are one part: they are walked before tasks would have begun.
+    """
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
-    most = _FIRST
-    for few in _events(level, channels, taken, _FIRST):
+    most = _FIRST if taken is None or documents_of(level, channels) > _PART else _PART
+    for few in _events(level, channels, taken, most):
         waiting.append(few)
         rows, size = rows + few.num_rows, size + few.nbytes
         if rows >= most or size >= _PART_BYTES:

@@ -241,7 +241,7 @@ def test_two_processes_at_once(engine: Engine, expected: dict[str, set[str]], tm
     assert found(engine) == expected
 
 
-@pytest.mark.parametrize("sizes", [{"_FIRST": 2, "_PART": 3}, {"_FIRST": 1, "_PART_BYTES": 500}])
+@pytest.mark.parametrize("sizes", [{"_FIRST": 2, "_PART": 3}, {"_FIRST": 1, "_PART": 9, "_PART_BYTES": 500}])
 def test_documents_are_walked_in_parts(
     sizes: dict[str, int], expected: dict[str, set[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +251,24 @@ def test_documents_are_walked_in_parts(
         engine.ingest(events(DOCS))
         assert [(report.joined_in, report.jobs) for report in engine.run_once()] == [("driver", 0)]
         assert found(engine) == expected
+
+
+def test_few_documents_in_memory_are_walked_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: list[int] = []
+
+    def counted(automaton: Automaton, part: pa.RecordBatch, known: FactVariables) -> object:
+        parts.append(part.num_rows)
+        return witness_rows(automaton, part, known)
+
+    monkeypatch.setattr("xscl.batches.walking.witness_rows", counted)
+    monkeypatch.setattr("xscl.batches.walking._FIRST", 1)
+    monkeypatch.setattr("xscl.batches.walking._PART", 4)
+    with started(tmp_path / "home") as engine:
+        for batch, count in enumerate((4, 4, 5)):
+            engine.ingest(Event("S", f"{batch}-{n}", n, xml="<a/>") for n in range(count))
+            engine.run_once()
+    # A process keeps what it ingests from its first batch on.
+    assert parts == [1, 3, 4, 1, 4]
 
 
 def test_levels_in_different_places_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,6 +299,7 @@ def test_walked_documents_stay_walked_when_the_rest_goes_to_tasks(
         return witness_rows(automaton, part, known)
 
     monkeypatch.setattr("xscl.batches.walking._FIRST", 2)
+    monkeypatch.setattr("xscl.batches.walking._PART", 8)
     monkeypatch.setattr("xscl.batches.walking.witness_rows", counted)
     for name, value in {"start_seconds": lambda: 0.0, "cores": lambda: 8}.items():
         monkeypatch.setattr(f"xscl.batches.memory.driver.{name}", value)
@@ -298,6 +317,7 @@ def test_where_documents_are_walked_does_not_depend_on_the_time_on_the_wall(
     """Each part takes an hour, of which this process has next to nothing."""
     hours = iter(range(0, 10**9, 3600))
     monkeypatch.setattr("xscl.batches.walking._FIRST", 1)
+    monkeypatch.setattr("xscl.batches.walking._PART", 8)
     monkeypatch.setattr("time.perf_counter", lambda: float(next(hours)))
     with started(tmp_path / "home") as engine:
         engine.ingest(events(DOCS))
