@@ -66,6 +66,8 @@ def canonical_documents(
     found: list[bytes | None] = [None] * len(contents)
     if are_canonical is not None:
         found = _canonical(contents, bounds, are_canonical)
+        if None not in found:
+            return found
     run: list[tuple[int, bytes]] = []
     size = 0
     for place, content in enumerate(contents):

@@ -184,7 +184,8 @@ def _columns_checked(records: Iterator[Record]) -> Iterator[Record]:
 def _item_records(items: Iterable[object]) -> Iterator[Record]:
     for number, item in enumerate(items, start=1):
         if type(item) is Event:  # in most cases
-            yield item if _has_content(item) else _without_content(item, number)
+            is_text = type(item.xml) is str and item.row is None
+            yield item if is_text or _has_content(item) else _without_content(item, number)
             continue
         match item:
             case (
