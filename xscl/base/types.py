@@ -88,46 +88,7 @@ class Event:
     start: int | float | Decimal | str | datetime | None = None
     """Time at which it began, at most ``ts``, which is when it ended; None: it is a point in time."""
 
-    def __init__(
-        self,
-        channel: str,
-        id: str | None = None,
-        ts: int | float | Decimal | str | datetime | None = None,
-        xml: str | bytes | None = None,
-        row: Mapping[str, Scalar] | None = None,
-        source: str | None = None,
-        feed: str | None = None,
-        digest: str | None = None,
-        time_source: str | None = None,
-        start: int | float | Decimal | str | datetime | None = None,
-    ) -> None:
-        """Set each field by its slot, in two thirds of the time that the constructors of frozen data classes take."""
-        _SET_CHANNEL(self, channel)
-        _SET_ID(self, id)
-        _SET_TS(self, ts)
-        _SET_XML(self, xml)
-        _SET_ROW(self, row)
-        _SET_SOURCE(self, source)
-        _SET_FEED(self, feed)
-        _SET_DIGEST(self, digest)
-        _SET_TIME_SOURCE(self, time_source)
-        _SET_START(self, start)
-
     __reduce__ = by_fields
-
-
-(
-    _SET_CHANNEL,
-    _SET_ID,
-    _SET_TS,
-    _SET_XML,
-    _SET_ROW,
-    _SET_SOURCE,
-    _SET_FEED,
-    _SET_DIGEST,
-    _SET_TIME_SOURCE,
-    _SET_START,
-) = (vars(Event)[each.name].__set__ for each in fields(Event))
 
 
 @dataclass(frozen=True, slots=True)
