@@ -16,6 +16,8 @@ _LENGTHS = re.compile(r"(DUR >=? )(\d+)")
 _ITERATIONS = re.compile(r"(AT MOST )\d")
 _SPANS = re.compile(r"(MAXWINDOW )\d+")
 _RANGES = re.compile(r"(\d)\.\.(\d)")
+_KEPT = re.compile(r"(last\(n\d+, |[*/] )(\d)(\) |(?= AS))")
+"""Numbers in what FOLDs keep."""
 _WINDOWS = re.compile(r"(?<=[{ ])\d+(?=[,}])(?<!MOST \d)(?<!WINDOW \d)(?<![<>=] \d)")
 """Numbers on the right of conditions on values, or the factors there."""
 OPS = ("<", "<", ">", ">", "<=", ">=", "=", "!=")
@@ -214,6 +216,7 @@ def other_numbers(choose: Random, text: str) -> str:
     found = _LENGTHS.sub(length, _WINDOWS.sub(window, _NUMBERS.sub(other, found)))
     found = _ITERATIONS.sub(lambda each: f"{each[1]}{choose.randint(1, 4)}", found)
     found = _RANGES.sub(ends, found)
+    found = _KEPT.sub(lambda each: f"{each[1]}{choose.choice('0123')}{each[3]}", found)
     found = _TEXTS.sub(lambda each: f"{each[1]}'{choose.choice('abA')}'", found)
     return found.replace("[./k = 'a']", f"[./k = '{choose.choice('ab')}']")
 

@@ -183,7 +183,7 @@ def test_steps_tell_how_their_windows_are_looked_at(tmp_path: Path) -> None:
     home = init_home(tmp_path / "home")
     registry = Registry(home.catalog)
     for number in (1, 2):
-        steps = f"NEXT {{{number} s..1 h}} T[./v->w] FOLD {{{number} min, LONGEST}} T[./v->u]"
+        steps = f"NEXT {{{number} s..1 h}} T[./v->w] FOLD {{{number} min, {number + 1} * u AS n, LONGEST}} T[./v->u]"
         registry.register(f"T[./v->v] {steps} WITHOUT {{{number} d}} T", name=f"long{number}")
         steps = f"NEXT {{{number} s..1 h, MAXWINDOW 2 h}} T[./v->w] NEXT {{{number} s..1 h}} (T NEXT {{{number} h}} T)"
         registry.register(f"T[./v->v] {steps} NOT FOLLOWED BY {{{number} d}} T", name=f"next{number}")
@@ -194,6 +194,7 @@ def test_steps_tell_how_their_windows_are_looked_at(tmp_path: Path) -> None:
         told[name] = [(each.condition, each.way, each.requests) for each in found.numbers]
     assert told["long2"] == [
         ("a window of 2 d", "range", 1),
+        ("what FOLD keeps as n", "request", 2),
         ("a window of 2 min", "request", 2),
         ("a least time of 2 s", "request", 2),
     ]

@@ -61,6 +61,7 @@ def test_lengths_that_matches_reach_are_numbers_of_shapes(op: str, is_found: boo
     [
         ("FOLD {{WHILE y > x, AT MOST {}}} T[./v->y]", 3, True),
         ("NEXT {{y > x, MAXWINDOW {} us}} T[./v->y]", 3, True),
+        ("FOLD {{WHILE y > x, last(n, 5) + {} * y AS n}} T[./v->y]", 3, True),
         ("NEXT {{y > x, 5 s, MAXWINDOW {} us}} T[./v->y] FILTER {{DUR <= 9 s}}", 3, True),
         ("FOLD {{WHILE y > x, LONGEST, AT MOST {}}} T[./v->y]", 3, True),
         ("FOLD {{MAXWINDOW {} us WHILE y > x, LONGEST}} T[./v->y]", 3, True),
@@ -85,8 +86,9 @@ def test_iterations_and_spans_are_numbers_of_shapes(step: str, number: int, is_f
 def test_all_numbers_are_taken_out_of_shapes() -> None:
     text = "S[./v->x] FOLD {{y = z, {} s WHILE y > {} * x, LONGEST}} T[./v->y][./k->z] FILTER {{count() > {}}} "
     text += "NEXT {{w > {} * y, {} s}} (U[./v->w] NEXT {{{} s..9 s}} U->u) WITHOUT {{{} s}} U"
+    text = text.replace("x, LONGEST", "x, last(n, {}) + {} * y AS n, LONGEST")
     shapes = {}
-    for given in ("2345623", "2375623", "2347623", "2345723", "7345623", "2745623", "2345673", "2345627"):
+    for given in ("234562345", *("234562345"[:at] + "7" + "234562345"[at + 1 :] for at in range(9))):
         said = text.format(*given)
         shapes[given] = shape_of(steps_of(parse_query(said), said))[0]
     assert len(set(shapes.values())) == 1

@@ -15,7 +15,7 @@ from xscl.batches.steps.sharing import Sharing, sharing_of
 from xscl.catalog.steps import read_stepped
 from xscl.catalog.tables import NEVER
 from xscl.language.outlines.steps import known_shape, known_steps
-from xscl.language.steps.shapes import Number, comparisons_of, slots_of, step_id
+from xscl.language.steps.shapes import Number, comparisons_of, kept_slots, slots_of, step_id
 from xscl.language.steps.terms import Fold, Next, Node, StepsDefinition, Without
 from xscl.language.syntax import ast
 from xscl.language.syntax.format import format_operand, format_string
@@ -82,6 +82,10 @@ def _number_facts(
                 count = len({tuple(one[slot] for slot in slots) for one in numbers})
                 way = _way(sharing, node, each)
                 yield NumberFacts(_condition(own, words), count, way, count if way == "request" else 1)
+        for kept in node.accumulators if isinstance(node, Fold) else ():
+            if slots := tuple(kept_slots([kept])):
+                count = len({tuple(one[slot] for slot in slots) for one in numbers})
+                yield NumberFacts(f"what FOLD keeps as {kept.name}", count, "request", count)
         for slot, limit in _limits(node, said):
             count = len({one[slot] for one in numbers})
             is_cut = slot in sharing.limits

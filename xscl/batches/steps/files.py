@@ -165,8 +165,9 @@ def _rows(layout: Layout, table: pa.Table) -> Rows:
             found.kept[row] = [_value(each) for each in json.loads(kept)]
     events = table.column("events")
     if events.null_count < count:
+        alike = dict[frozenset[int], frozenset[int]]()  # rows of several queries have one object
         for row, each in enumerate(events.to_pylist()):
-            found.events[row] = None if each is None else frozenset(each)
+            found.events[row] = None if each is None else alike.setdefault(docs := frozenset(each), docs)
     return found
 
 

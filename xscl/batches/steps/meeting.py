@@ -18,7 +18,7 @@ from xscl.batches.steps.own_values import own_values
 from xscl.batches.steps.rows import Layout, Rows, numbered_nodes, objects, parts_in
 from xscl.batches.steps.sharing import MOST_ROWS, Sharing, Tested, TooMany, satisfying, with_numbers
 from xscl.batches.steps.values import Pairs
-from xscl.language.steps.shapes import is_of
+from xscl.language.steps.shapes import is_of, slots_of
 from xscl.language.steps.terms import Fold, Key, Next, Without
 from xscl.language.terms import Comparison
 from xscl.templates.columns import Bools, Int64s, numbered_rows
@@ -127,7 +127,8 @@ class Meeting:
         comparisons = [each for each in self._asked if each is not but]
         if not comparisons and not self.skip.between:
             return good
-        mine = with_numbers(self.pairs(rows, at, of), self.sharing, comparisons, rows.base[at])
+        slots = {slot for each in comparisons for slot in slots_of(each)}
+        mine = with_numbers(self.pairs(rows, at, of), self.sharing, slots, rows.base[at])
         return good & mine.satisfy(comparisons, self.skip.between)
 
     def whole(self, chosen: Bools) -> Rows:
@@ -145,7 +146,10 @@ class Meeting:
         found, rights = lefts.take(at), self.rights
         found.ts = rights.ts[of]
         if len(found) and found.events[0] is not None:
-            found.events = objects([*zip(found.events, rights.events[of], strict=True)])
+            # Rows of several queries with the same events have one object, whose documents are looked for once.
+            known = dict[tuple[int, int], object]()
+            both = zip(found.events, rights.events[of], strict=True)
+            found.events = objects([known.setdefault((id(one), id(other)), (one, other)) for one, other in both])
         found.place = np.maximum(found.place, rights.place[of])
         found.first = np.minimum(found.first, rights.first[of])
         blocks, names = self._blocks, self._names

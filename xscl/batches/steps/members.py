@@ -31,7 +31,9 @@ def documents_of(rows: Rows) -> list[frozenset[int]]:
     """Return all documents of each row."""
     if len(rows) and rows.events[0] is None:
         return [frozenset(doc for doc in docs if doc != NO_DOC) for docs in rows.docs.tolist()]
-    return [_flat(events) for events in rows.events]
+    known = {id(events): events for events in rows.events}
+    flat = {key: _flat(events) for key, events in known.items()}
+    return [flat[id(events)] for events in rows.events]
 
 
 def _flat(events: object) -> frozenset[int]:

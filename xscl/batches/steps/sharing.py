@@ -7,13 +7,14 @@ asked once for each combination of numbers that there is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from xscl.batches.steps.rows import Objects, Rows, numbered_nodes, objects, parts_in
 from xscl.batches.steps.values import Given, Pairs
-from xscl.language.steps.shapes import Number, filled, limits_in, own_value, slots_of, with_widest
+from xscl.language.steps.shapes import Number, filled, kept_slots, limits_in, own_value, slots_of, with_widest
 from xscl.language.steps.terms import Filter, Fold, Next, Node, Part, Skip, Without
 from xscl.language.terms import Comparison
 from xscl.templates.columns import Bools, Int64s, numbered_rows
@@ -66,9 +67,12 @@ class Sharing:
         return replace(self, sets=MemberSets(self.sets.count, self.sets.ranks))
 
     def own(self, comparisons: Sequence[Comparison], node: Node | None = None) -> list[int]:
-        """Return the places of the numbers of conditions, and of a step's limits, that are not cut by ranges."""
+        """Return the places of the numbers of conditions, and of a step's limits and what it keeps, that are not cut by
+        ranges.
+        """
         slots = {slot for each in comparisons for slot in slots_of(each)}
         slots |= set() if node is None else self.own_limits.keys() & limits_in(node)
+        slots |= {*kept_slots(node.accumulators)} if isinstance(node, Fold) else set()
         return sorted(slot for slot in slots if slot not in self.dimension and len(self.numbers[slot].numbers) > 1)
 
     def limit(self, value: int | None, slot: int | None, base: Int64s) -> Int64s | None:
@@ -168,9 +172,8 @@ class Sharing:
         columns = np.stack([self.numbers[slot].which for slot in slots], axis=1)
         return np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
-    def given(self, comparisons: Sequence[Comparison], base: Int64s) -> dict[int, Given]:
-        """Return the numbers of some conditions, as the members of sets have them; those of a set have the same."""
-        slots = {slot for each in comparisons for slot in slots_of(each)}
+    def given(self, slots: AbstractSet[int], base: Int64s) -> dict[int, Given]:
+        """Return the numbers at some places, as the members of sets have them; those of a set have the same."""
         if not slots:
             return {}
         sets, code = np.unique(base, return_inverse=True)
@@ -268,9 +271,9 @@ def _walked(node: Next) -> Comparison | None:
     return own[0] if len(own) == 1 and own[0].op not in ("=", "!=") else None
 
 
-def with_numbers(pairs: Pairs, sharing: Sharing, comparisons: Sequence[Comparison], base: Int64s) -> Pairs:
-    """Return pairs with the numbers of conditions; the members of a set have the same."""
-    given = sharing.given(comparisons, base)
+def with_numbers(pairs: Pairs, sharing: Sharing, slots: AbstractSet[int], base: Int64s) -> Pairs:
+    """Return pairs with the numbers at some places; the members of a set have the same."""
+    given = sharing.given(slots, base)
     return replace(pairs, given=given) if given else pairs
 
 
@@ -321,7 +324,7 @@ def _asked(sharing: Sharing, pairs: Pairs, each: Comparison, found: Narrowed) ->
     if sharing.sets.count > 1 and len(found.base) * (int(part.max(initial=0)) + 1) > MOST_ROWS:
         raise TooMany
     pieces = sharing.sets.pieces(found.base, part)
-    good = with_numbers(pairs.where(pieces.row), sharing, [each], pieces.base).compared(each)
+    good = with_numbers(pairs.where(pieces.row), sharing, {*slots_of(each)}, pieces.base).compared(each)
     row, base = sharing.sets.together(pieces.row[good], pieces.base[good])
     return Narrowed(found.pair[row], base, found.box[row])
 

@@ -17,9 +17,10 @@ from xscl.batches.steps.absence import reach_back, unaccompanied
 from xscl.batches.steps.meeting import Meeting, walked
 from xscl.batches.steps.members import Versions, documents_of, with_events
 from xscl.batches.steps.rows import Layout, Rows, State, joined_rows, numbered_nodes, parts_in
-from xscl.batches.steps.sharing import Narrowed, Sharing, TooMany, narrowed
+from xscl.batches.steps.sharing import Narrowed, Sharing, TooMany, narrowed, with_numbers
 from xscl.batches.steps.values import Pairs, begun, kept_behind
 from xscl.batches.windows.answers import Frontier
+from xscl.language.steps.shapes import kept_slots
 from xscl.language.steps.terms import Filter, Fold, Next, Node, Part, Without
 from xscl.store.results import NO_DOC
 from xscl.templates.columns import Bools, Int64s, numbered_rows
@@ -334,7 +335,10 @@ class _Rules:
         """Add the instances that have taken these rows, which are those that satisfy WHILE."""
         before, mine, of = self.chunks[-1], instance - self._base, self.meeting.lane.row[at]
         rows = self.meeting.merged(before, mine, of)
-        rows.kept = kept_behind(self.meeting.pairs(before, mine, of))
+        slots = {*kept_slots(self.node.accumulators)}
+        rows.kept = kept_behind(
+            with_numbers(self.meeting.pairs(before, mine, of), self.tree.sharing, slots, before.base[mine])
+        )
         rows.taken[:, self.node.number] += 1
         assert self._narrowed is not None
         self._narrowed.put(rows)

@@ -262,7 +262,11 @@ def _applied(term: Term, value: Value) -> Value:
 
 def _moved(value: Value, factor: Fraction, constant: Fraction) -> Value:
     number = number_of(value)
-    return None if number is None else factor * number + constant
+    if number is None:
+        return None
+    # Fractions are slow: most terms have one of the two alone.
+    moved = number if factor == 1 else factor * number
+    return moved + constant if constant else moved
 
 
 def _computed(op: str, left: Value, right: Value) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import lcm
 from typing import Any, NamedTuple
 
@@ -51,6 +51,8 @@ NOTHING = -1
 """Code of no value."""
 TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """Operators with their sides exchanged."""
+_SHORT = 40
+"""Characters of a text whose number is remembered."""
 _SMALL = 1 << 62
 """Whole numbers below it are added and multiplied in 64 bits."""
 
@@ -133,8 +135,16 @@ def number_of(value: Value) -> Fraction | None:
     """
     if not isinstance(value, str):
         return value
-    written = number_text(value)
+    return _known_number(value) if len(value) <= _SHORT else _number_of_text(value)
+
+
+def _number_of_text(text: str) -> Fraction | None:
+    written = number_text(text)
     return None if written is None else Fraction(written)
+
+
+_known_number = lru_cache(maxsize=1 << 16)(_number_of_text)
+"""Fractions take long to make, and rows of many queries have the same texts."""
 
 
 def text_of(value: Value) -> str:

@@ -6,12 +6,24 @@ steps, and so are the numbers that are taken out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from xscl.base.values import digest_text
-from xscl.language.steps.terms import Filter, Fold, Next, Node, Part, Skip, StepsDefinition, Without
+from xscl.language.steps.terms import (
+    Accumulator,
+    Computed,
+    Filter,
+    Fold,
+    Next,
+    Node,
+    Part,
+    Skip,
+    StepsDefinition,
+    Value,
+    Without,
+)
 from xscl.language.terms import Comparison, Term
 
 __all__ = [
@@ -20,6 +32,7 @@ __all__ = [
     "comparisons_of",
     "filled",
     "is_of",
+    "kept_slots",
     "limits_in",
     "own_value",
     "shape_of",
@@ -31,12 +44,14 @@ __all__ = [
 
 Number = Fraction | str
 """Number that was taken out of a shape, or the text in place of one."""
-_Change = Callable[[Comparison], Comparison]
+_Change = Callable[[Term, str], Term]
+"""Changes a term beside an operator; ``KEPT``: in what a FOLD keeps."""
+KEPT = ""
 
 
 def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Number, ...]]:
-    """Return steps without the numbers of their conditions, texts that are equal or not, windows, numbers of
-    iterations, and names of variables; and these numbers and texts.
+    """Return steps without the numbers of their conditions and of what FOLDs keep, texts that are equal or not,
+    windows, numbers of iterations, and names of variables; and these numbers and texts.
     """
     numbers: list[Number] = []
 
@@ -44,17 +59,19 @@ def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Number
         if term.kind == "text" and op in ("=", "!=") and not term.functions:
             numbers.append(term.text)
             return replace(term, text="", slot=len(numbers) - 1)
-        # What is greater or less is compared as a number in any case: p is 1 * p + 0.
-        if term.kind == "text" or not (term.is_number or op not in ("=", "!=") and not term.functions):
+        if op == KEPT:
+            term = term if term.first is None else replace(term, first=taken(term.first, op))
+            is_number = term.kind == "number" or term.is_number
+        else:
+            # What is greater or less is compared as a number in any case: p is 1 * p + 0.
+            is_number = term.kind != "text" and (term.is_number or op not in ("=", "!=") and not term.functions)
+        if not is_number:
             return term
         numbers.extend((term.factor, term.constant))
         return replace(term, factor=Fraction(1), constant=Fraction(0), is_number=True, slot=len(numbers) - 2)
 
-    def change(one: Comparison) -> Comparison:
-        return Comparison(taken(one.left, one.op), one.op, taken(one.right, one.op))
-
     parts = tuple(replace(part, names=("",) * len(part.names)) for part in definition.parts)
-    root = _without_windows(_changed(definition.root, change), numbers)
+    root = _without_windows(_changed(definition.root, taken), numbers)
     return replace(definition, parts=parts, root=root), tuple(numbers)
 
 
@@ -160,6 +177,8 @@ def filled(root: Node, numbers: Sequence[Number | None]) -> Node:
     """Return steps of a shape with their numbers; those that are None stay taken out."""
 
     def given(term: Term, op: str) -> Term:
+        if op == KEPT and term.first is not None:
+            term = replace(term, first=given(term.first, op))
         if term.slot is None:
             return term
         if term.kind == "text":
@@ -168,15 +187,14 @@ def filled(root: Node, numbers: Sequence[Number | None]) -> Node:
         factor, constant = numbers[term.slot], numbers[term.slot + 1]
         if not isinstance(factor, Fraction) or not isinstance(constant, Fraction):
             return term
-        is_plain = op not in ("=", "!=") and term.kind != "number" and factor == 1 and constant == 0
+        is_plain = op not in ("=", "!=", KEPT) and term.kind != "number" and factor == 1 and constant == 0
         return replace(term, factor=factor, constant=constant, is_number=not is_plain, slot=None)
 
     def limit(slot: int) -> tuple[int | None, int | None]:
         own = numbers[slot]
         return (None, slot) if own is None else (int(own), None)
 
-    root = _limited(root, limit)
-    return _changed(root, lambda one: Comparison(given(one.left, one.op), one.op, given(one.right, one.op)))
+    return _changed(_limited(root, limit), given)
 
 
 def alike(numbers: Sequence[Sequence[Number]]) -> list[Number | None]:
@@ -186,10 +204,13 @@ def alike(numbers: Sequence[Sequence[Number]]) -> list[Number | None]:
 
 def slots_of(comparison: Comparison) -> tuple[int, ...]:
     """Return the places of the numbers that were taken out of a condition."""
-    terms = [term for term in (comparison.left, comparison.right) if term.slot is not None]
-    return tuple(
-        slot + behind for t in terms if (slot := t.slot) is not None for behind in range(1 + (t.kind != "text"))
-    )
+    return *_slots_of_term(comparison.left), *_slots_of_term(comparison.right)
+
+
+def _slots_of_term(term: Term) -> tuple[int, ...]:
+    if term.slot is None:
+        return ()
+    return (term.slot,) if term.kind == "text" else (term.slot, term.slot + 1)
 
 
 def own_value(one: Comparison, parts: frozenset[int]) -> Term | None:
@@ -219,6 +240,20 @@ def slots_in(node: Node) -> Iterator[int]:
     for each in comparisons_of(node):
         yield from slots_of(each)
     yield from limits_in(node)
+    if isinstance(node, Fold):
+        yield from kept_slots(node.accumulators)
+
+
+def kept_slots(accumulators: Iterable[Accumulator]) -> Iterator[int]:
+    """Yield the places of the numbers that were taken out of what a FOLD keeps."""
+    waiting: list[Value | None] = [each.value for each in accumulators]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Computed):
+            waiting += (value.left, value.right)
+        elif value is not None:
+            waiting.append(value.first)
+            yield from _slots_of_term(value)
 
 
 def limits_in(node: Node) -> Iterator[int]:
@@ -244,22 +279,26 @@ def comparisons_of(node: Node) -> Iterator[Comparison]:
 
 
 def _changed(node: Node, change: _Change) -> Node:
-    """Return steps with other conditions."""
+    """Return steps with other terms in conditions, and in what FOLDs keep."""
     match node:
         case Part():
             return node
         case Filter():
-            return replace(node, of=_changed(node.of, change), comparisons=tuple(map(change, node.comparisons)))
-        case Next():
-            left, right = _changed(node.left, change), _changed(node.right, change)
-            return replace(node, left=left, right=right, skip=_skip(node.skip, change))
-        case Without():
-            return replace(node, left=_changed(node.left, change), skip=_skip(node.skip, change))
-        case Fold():
-            left, right = _changed(node.left, change), _changed(node.right, change)
-            skip, conditions = _skip(node.skip, change), tuple(map(change, node.conditions))
-            return replace(node, left=left, right=right, skip=skip, conditions=conditions)
+            return replace(node, of=_changed(node.of, change), comparisons=_compared(node.comparisons, change))
+    left, skip = _changed(node.left, change), replace(node.skip, comparisons=_compared(node.skip.comparisons, change))
+    if isinstance(node, Without):
+        return replace(node, left=left, skip=skip)
+    if isinstance(node, Fold):
+        kept = tuple(replace(each, value=_kept(each.value, change)) for each in node.accumulators)
+        node = replace(node, conditions=_compared(node.conditions, change), accumulators=kept)
+    return replace(node, left=left, right=_changed(node.right, change), skip=skip)
 
 
-def _skip(skip: Skip, change: _Change) -> Skip:
-    return replace(skip, comparisons=tuple(map(change, skip.comparisons)))
+def _compared(comparisons: Sequence[Comparison], change: _Change) -> tuple[Comparison, ...]:
+    return tuple(Comparison(change(one.left, one.op), one.op, change(one.right, one.op)) for one in comparisons)
+
+
+def _kept(value: Value, change: _Change) -> Value:
+    if isinstance(value, Computed):
+        return Computed(value.op, _kept(value.left, change), _kept(value.right, change))
+    return change(value, KEPT)
