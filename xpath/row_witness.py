@@ -20,6 +20,7 @@ from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.mixed import label, read_values
 from xscl.xpath.columns.conditions import alternatives
 from xscl.xpath.columns.formulas import All, There
+from xscl.xpath.fact_rows import NO_FACTS, Facts, FactVariables, fact_columns
 from xscl.xpath.relational import Asked, Guard
 from xscl.xpath.row_columns import RowColumns
 from xscl.xpath.runs import Int64s, distinct, gather
@@ -129,16 +130,21 @@ class RowMatcher:
                 self._index.remove(number)
             del self._guards[self._by_number.pop(number)]
 
-    def witness_rows(self, events: pa.RecordBatch, lone: LoneRows | None = None) -> Iterator[pa.RecordBatch]:
+    def witness_rows(
+        self, events: pa.RecordBatch, lone: LoneRows | None = None, known: FactVariables = NO_FACTS
+    ) -> Iterator[pa.RecordBatch]:
         """Turn rows (docid, channel, id, item, ts, late, cells) of the channel into rows of ``WITNESS_SCHEMA``.
 
-        Rows of the variables of ``lone`` are added to that where one is as the other.
+        Rows of the variables of ``lone`` are added to that where one is as the other.  The facts that are ``known``
+        stand together, those of a document in the chain of one row (``fact_rows``).
         """
         if self._arrays is None:
             self._arrays = _Arrays(self)
         arrays = self._arrays
+        facts = arrays.facts(known)
         for start in range(0, events.num_rows, ROWS):
             part = events.slice(start, ROWS)
+            shared = event_columns(part)
             columns = RowColumns(part.column("cells"), self.width)
             for row, asked in self._found(columns, arrays):
                 if lone is not None and lone.variables:
@@ -146,11 +152,15 @@ class RowMatcher:
                     if alike.any():
                         lone.found.append(arrays.alike_rows(part, row[alike], asked[alike], columns))
                         row, asked = row[~alike], asked[~alike]
+                if facts is not None:
+                    fact = facts[asked]
+                    of = fact >= 0
+                    if of.any():
+                        told = fact_columns(known, [Facts(row[of], fact[of])])
+                        yield _with_events(shared, pa.array(told[0]), told[1])
+                        row, asked = row[~of], asked[~of]
                 if len(row):
-                    documents, found = arrays.columns(row, asked, columns)
-                    shared = event_columns(part)
-                    made = [*(column.take(documents) for column in shared), *found]
-                    yield pa.RecordBatch.from_arrays(made, schema=WITNESS_SCHEMA)
+                    yield _with_events(shared, *arrays.columns(row, asked, columns))
 
     def _found(self, columns: RowColumns, arrays: _Arrays) -> Iterator[tuple[Int64s, Int64s]]:
         """Yield rows of the batch with the requested rows that go with them."""
@@ -176,13 +186,22 @@ class RowMatcher:
             yield np.concatenate(rows), np.concatenate(guards)
 
 
+def _with_events(shared: Sequence[pa.Array], documents: pa.Array, columns: Sequence[pa.Array]) -> pa.RecordBatch:
+    """Return rows with the columns of their events; ``documents`` are the places of these."""
+    return pa.RecordBatch.from_arrays([*(each.take(documents) for each in shared), *columns], schema=WITNESS_SCHEMA)
+
+
 def row_witnesses(
-    matchers: Mapping[str, RowMatcher], events: pa.RecordBatch, lone: LoneRows | None = None
+    matchers: Mapping[str, RowMatcher],
+    events: pa.RecordBatch,
+    lone: LoneRows | None = None,
+    known: FactVariables = NO_FACTS,
 ) -> Iterator[pa.RecordBatch]:
     """Turn events (docid, channel, id, item, ts, late, cells) into rows of ``WITNESS_SCHEMA``; events that are no rows
     give none.
 
-    Rows of the variables of ``lone`` are added to that where one is as the other.
+    Rows of the variables of ``lone`` are added to that where one is as the other.  The facts that are ``known`` stand
+    together, but for those that have chains of their own (``with_facts``).
     """
     channels = events.column("channel")
     for channel in pc.unique(channels).to_pylist():
@@ -190,7 +209,7 @@ def row_witnesses(
         if matcher:
             of = pc.and_(pc.equal(channels, channel), events.column("cells").is_valid())
             whole = pc.all(of, min_count=0).as_py()
-            yield from matcher.witness_rows(events if whole else events.filter(of), lone)
+            yield from matcher.witness_rows(events if whole else events.filter(of), lone, known)
 
 
 class _Arrays:
@@ -218,6 +237,17 @@ class _Arrays:
         """Variables of chain entries, and the positions of these."""
         self.chains = np.concatenate([[0], np.cumsum(self.entries)]).astype(np.int64)
         self._alike: tuple[frozenset[int], Bools] | None = None
+        self._facts: tuple[Int64s, Int64s | None] | None = None
+
+    def facts(self, known: FactVariables) -> Int64s | None:
+        """Return the number of the fact that each requested row is, -1 for none; None: there are none, or some have
+        chains of their own.
+        """
+        if self._facts is None or self._facts[0] is not known.facts:
+            found = known.numbers(self.variable)
+            plain = (found >= 0).any() and not (self.entries[found >= 0] > 0).any()
+            self._facts = known.facts, found if plain else None
+        return self._facts[1]
 
     def alike(self, variables: frozenset[int]) -> Bools:
         """Tell which requested rows are the only ones of one of some variables, and have no value."""

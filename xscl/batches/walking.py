@@ -161,7 +161,7 @@ def column_witnesses(
     known = _fact_variables(kernels)
     for parts in _in_runs(_events(level, asked.answered, taken, _ROWS)):
         for batch in _together(level, parts):
-            for rows in row_witnesses(kernels.matchers(), batch, lone):
+            for rows in row_witnesses(kernels.matchers(), batch, lone, known):
                 yield from with_facts(rows, known)
 
 

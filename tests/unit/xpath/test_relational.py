@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from budget import examples
@@ -27,6 +29,7 @@ from xscl.ingest.rows import cells_document
 from xscl.xpath.automaton.automaton import Automaton, WitnessSpec
 from xscl.xpath.columns.formulas import There
 from xscl.xpath.document_witnesses import Witness, match_document
+from xscl.xpath.fact_rows import FactVariables, with_facts
 from xscl.xpath.pattern import (
     AnyOf,
     Call,
@@ -380,6 +383,33 @@ def test_rows_without_a_value_are_told_by_their_events() -> None:
     (alike,) = lone.found
     assert alike.event.tolist() == [0, 2] and alike.kinds.column("var").to_pylist() == [one.key]
     assert [counted(row) for row in found] == [counted(row) for row in answer(asked, SHAPE, rows)]
+
+
+@pytest.mark.parametrize("has_chains", [False, True])
+def test_facts_of_a_row_are_put_together_at_once(has_chains: bool) -> None:
+    """Facts without chains of their own make the row that ``with_facts`` makes of their rows."""
+    definitions = [
+        path(child("r", Exists(child("a", Comparison(Here(()), "!=", Constant(f"{n}", False)))))) for n in range(9)
+    ]
+    specs = [WitnessSpec(definition, (None,), ()) for definition in definitions]
+    specs += [asks(path(child("r"), child("b"))), WitnessSpec(path(child("r"), child("a")), ("",), ())]
+    specs += [asks(definitions[0])] * has_chains
+    facts = np.array(sorted(each.key for each in definitions), dtype=np.int64)
+    known = FactVariables(facts, np.where(np.arange(9) % 2, 7, 8))
+    rows = [("3", "x", None), ("8", None, "y"), (None, "z", "1"), ("none", "3", "3")]
+    matcher = RowMatcher(3)
+    for key, of in itertools.groupby(sorted(split_specs(specs, {"T": SHAPE}).asked["T"], key=_var), key=_var):
+        matcher.put(key, [*of])
+    apart = [each for batch in matcher.witness_rows(events_of(rows)) for each in with_facts(batch, known)]
+    together = [*matcher.witness_rows(events_of(rows), known=known)]
+    if has_chains:
+        together = [each for batch in together for each in with_facts(batch, known)]
+    told = [sorted(map(repr, pa.Table.from_batches(found).to_pylist())) for found in (apart, together)]
+    assert told[0] == told[1] and any("'var': 7" in each for each in told[0])
+
+
+def _var(asked: Asked) -> int:
+    return asked.var
 
 
 def test_what_all_rows_satisfy_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
