@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -119,7 +120,7 @@ class Constraint:
     """Use of the relation: enumerate it, go from left to right, from right to left, or test it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class InstancePlan:
     """An instance of one or two blocks, the order in which its nodes are bound, and its groups."""
 
@@ -142,13 +143,13 @@ class InstancePlan:
     groups: dict[int, LiveGroup] = field(compare=False, repr=False)
     """Groups by number; the program changes it."""
 
-    @property
+    @cached_property
     def name(self) -> tuple[bool, int]:
         """Tells it from all other plans of the program: whether it is a link, and its number."""
         return False, self.number
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LinkPlan:
     """A link and the order in which its nodes are bound; ``bounds`` enclose the windows of all that use it."""
 
@@ -162,7 +163,7 @@ class LinkPlan:
     specs: frozenset[tuple[int, int]]
     """Digests of specs as in ``InstancePlan``, by side of the link."""
 
-    @property
+    @cached_property
     def name(self) -> tuple[bool, int]:
         """Tells it from all other plans of the program: whether it is a link, and its key."""
         return True, self.key

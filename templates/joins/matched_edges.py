@@ -121,13 +121,15 @@ class Matched:
     """The matched edges of a pair of documents; relations are made of them when plans ask for these."""
 
     def __init__(self, edges: MatchedEdges, shapes: Shapes, program: Program) -> None:
-        self._pairs: defaultdict[int, dict[tuple[int, int], None]] = defaultdict(dict)
+        pairs: defaultdict[int, dict[tuple[int, int], None]] = defaultdict(dict)
         for edge, left, right in zip(*(column.tolist() for column in edges), strict=True):
-            self._pairs[edge][left, right] = None
-        self.edges = frozenset(self._pairs)
-        """Their numbers."""
+            pairs[edge][left, right] = None
+        self._pairs = {edge: tuple(of) for edge, of in pairs.items()}
         self._shapes = shapes
         self._program = program
+        sides = {(side, frozenset(pair[side] for pair in of)) for of in set(self._pairs.values()) for side in (0, 1)}
+        self._sides = [(side, numbers - {BEYOND}) for side, numbers in sides]
+        """Numbers of the shapes that edges have on one side; a thousand edges often have the same ones."""
         self.refused = self._refused()
         """(side, digest) of what stage 1 was asked, and refused in one of the documents."""
         self.is_sorted = self._is_sorted()
@@ -139,7 +141,7 @@ class Matched:
 
     def pairs_of(self, edge: int) -> tuple[tuple[int, int], ...]:
         """Return the numbers of the shapes that an edge matches, left and right."""
-        return tuple(self._pairs[edge])
+        return self._pairs[edge]
 
     def joined(self, edge: int, first_only: tuple[bool, bool]) -> Joined:
         """Return the relation of a value join.
@@ -170,21 +172,18 @@ class Matched:
     def _refused(self) -> frozenset[tuple[int, int]]:
         return frozenset(
             (side, entry[1])
-            for pairs in self._pairs.values()
-            for side in (0, 1)
-            for number in {pair[side] for pair in pairs} - {BEYOND}
+            for side, numbers in self._sides
+            for number in numbers
             for shape in self._shapes[number]
             for entry in shape.chain
             if entry[0] == REFUSED
         )
 
     def _is_sorted(self) -> bool:
-        for pairs in self._pairs.values():
-            for side in (0, 1):
-                bundles = [self._shapes[number] for number in {pair[side] for pair in pairs} - {BEYOND}]
-                nodes = [node for bundle in bundles for shape in bundle for node in shape.nodes]
-                if len(set(nodes)) < len(nodes):
-                    return False
+        for _, numbers in self._sides:
+            nodes = [node for number in numbers for shape in self._shapes[number] for node in shape.nodes]
+            if len(set(nodes)) < len(nodes):
+                return False
         return True
 
     def _entries(self, whole: bool) -> dict[tuple[int, int, int], set[tuple[int, int]]]:

@@ -289,7 +289,8 @@ class Resolver:
     def _solution(self, plan: InstancePlan | LinkPlan, matched: Matched) -> Solution:
         """Solve a plan, or remember how it was solved where other edges were matched besides those that it needs."""
         own = tuple([matched.pairs_of(edge) for edge in sorted(plan.needs)])
-        key = plan.name, own, matched.is_sorted, not plan.specs.isdisjoint(matched.refused)
+        is_refused = bool(matched.refused) and not plan.specs.isdisjoint(matched.refused)
+        key = plan.name, own, matched.is_sorted, is_refused
         solution = self._solutions.get(key)
         if solution is None:
             if len(self._solutions) >= _MOST_SOLUTIONS:

@@ -43,12 +43,6 @@ class Solved(NamedTuple):
     plan: InstancePlan | LinkPlan
     solution: Solution
 
-    @property
-    def size(self) -> int:
-        """The numbers in it, about."""
-        rows = sum(len(row.nodes) + sum(map(len, row.others or ())) for row in self.solution.rows)
-        return rows + sum(len(results) for results, _ in self.solution.matches)
-
 
 class Signatures(NamedTuple):
     """Signatures of pairs, numbered from 0 on."""
@@ -126,7 +120,7 @@ class Signature:
     @property
     def size(self) -> int:
         """The numbers in it, about."""
-        return sum(solved.size for solved in (*self.instances, *self.links)) + self.starts[-1]
+        return sum([solved.solution.size for solved in (*self.instances, *self.links)]) + self.starts[-1]
 
 
 class Admitting(NamedTuple):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -46,7 +47,7 @@ class Row(NamedTuple):
     """The nodes that may stand in the place of each of ``nodes``; None: it is one row."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Solution:
     """Result of a plan in a pair of documents."""
 
@@ -55,6 +56,12 @@ class Solution:
     """(nodes that make a match, a row of R_out that has them), distinct by the former; none for a link."""
     refusals: tuple[Refusal, ...] = ()
     """Limits that it exceeds; it has no matches, or no rows."""
+
+    @cached_property
+    def size(self) -> int:
+        """The numbers in it, about; many signatures have it."""
+        rows = sum(len(row.nodes) + sum(map(len, row.others or ())) for row in self.rows)
+        return rows + sum(len(results) for results, _ in self.matches)
 
     def __bool__(self) -> bool:
         return bool(self.rows or self.matches or self.refusals)
