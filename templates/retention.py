@@ -49,6 +49,8 @@ REACH_SCHEMA = pa.schema(
 """A key without a partner has no row: nothing of it is kept."""
 
 _NO_TIMES: Mapping[tuple[str, int], int] = MappingProxyType({})
+_BEHIND = (1 << 63) - 1
+"""A time behind those of all rows."""
 EVER = -(1 << 63)
 """A floor below every time: where no partner is too late."""
 _Thing = TypeVar("_Thing")
@@ -237,11 +239,16 @@ class Floors:
         >>> some.keep(np.array([3, 3, 5, 4]), np.array([9, 10, 0, 99])).tolist()
         [False, True, True, False]
         """
-        if len(self.variables) == 0:
-            return np.zeros(len(ts), np.bool_)
-        place = np.minimum(np.searchsorted(self.variables, variables), len(self.variables) - 1)
-        kept: npt.NDArray[np.bool_] = (self.variables[place] == variables) & (ts >= self.least[place])
+        kept: npt.NDArray[np.bool_] = ts >= self.of(variables)
         return kept
+
+    def of(self, variables: Numbers) -> Numbers:
+        """Return the least event time that is kept of each of some variables; a time behind all others: none is."""
+        if len(self.variables) == 0:
+            return np.full(len(variables), _BEHIND)
+        place = np.minimum(np.searchsorted(self.variables, variables), len(self.variables) - 1)
+        found: Numbers = np.where(self.variables[place] == variables, self.least[place], _BEHIND)
+        return found
 
     def keep_links(self, links: Numbers, left: Numbers, right: Numbers) -> npt.NDArray[np.bool_]:
         """Tell which rows of links, told by link and the event times of both members, are kept."""

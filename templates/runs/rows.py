@@ -8,11 +8,12 @@ import pyarrow as pa
 from xscl.base.arrow_schemas import WITNESS_SCHEMA
 from xscl.base.number_order import each_once
 from xscl.templates.columns import Bools, Int64s, gather
+from xscl.templates.retention import Floors
 from xscl.templates.runs.making import run_of
 from xscl.templates.runs.merging import merged_run
 from xscl.templates.runs.run import KEY_BITS, Run
 
-__all__ = ["documents_rows", "row_variables", "rows_of_run", "with_more_rows"]
+__all__ = ["documents_rows", "row_variables", "rows_above", "rows_of_run", "with_more_rows"]
 
 
 def rows_of_run(run: Run, kept: Bools | None = None) -> pa.Table:
@@ -48,6 +49,13 @@ def rows_of_run(run: Run, kept: Bools | None = None) -> pa.Table:
 def row_variables(run: Run) -> Int64s:
     """Return the variable of every row."""
     return np.array([var for var, _ in run.keys], dtype=np.int64)[run.row_keys()]
+
+
+def rows_above(run: Run, floors: Floors) -> Bools:
+    """Tell which rows are kept; floors are looked up once for each variable of the run."""
+    least = floors.of(np.array([var for var, _ in run.keys], dtype=np.int64))
+    found: Bools = run.ts >= least[run.row_keys()]
+    return found
 
 
 def documents_rows(run: Run, docs: Int64s) -> Bools:

@@ -17,7 +17,7 @@ from xscl.store.join_state import HeldState
 from xscl.templates.many_blocks.runs import kept, rows_of
 from xscl.templates.runs.files import open_run
 from xscl.templates.runs.making import witness_keys
-from xscl.templates.runs.rows import row_variables, rows_of_run
+from xscl.templates.runs.rows import row_variables, rows_above, rows_of_run
 from xscl.templates.runs.run import KEY_BITS
 from xscl.templates.shapes import Shapes
 
@@ -80,10 +80,9 @@ class LackingRows:
             begin, end = np.searchsorted(run.document_codes, [least << KEY_BITS, greatest << KEY_BITS])
             wanted = np.zeros(run.size, dtype=np.bool_)
             wanted[run.by_document[begin:end]] = True
-            of = row_variables(run)
-            wanted &= np.isin(of, variables)
+            wanted &= np.isin(row_variables(run), variables)
             if self._state.floors is not None:
-                wanted &= self._state.floors.keep(of, run.ts)
+                wanted &= rows_above(run, self._state.floors)
             tables.append(rows_of_run(run, wanted))
         return pa.concat_tables(tables)
 

@@ -19,7 +19,7 @@ from xscl.templates.many_blocks.runs import kept as links_kept
 from xscl.templates.retention import Floors
 from xscl.templates.runs.files import open_run, run_facts
 from xscl.templates.runs.merging import merged_run
-from xscl.templates.runs.rows import row_variables
+from xscl.templates.runs.rows import rows_above
 from xscl.templates.runs.run import Run
 
 __all__ = ["KeptRows"]
@@ -72,10 +72,9 @@ class KeptRows:
 
     def rows_kept(self, run: Run) -> Bools:
         """Tell which rows of a new run are kept."""
-        return self.now.keep(row_variables(run), run.ts)
+        return rows_above(run, self.now)
 
     def _masks(self, run: Run, before: Floors | None) -> tuple[Bools, Bools]:
         """Tell which rows the floors of now keep; and which of these were kept before."""
-        variables = row_variables(run)
-        now = self.now.keep(variables, run.ts)
-        return now, now if before is None else now & before.keep(variables, run.ts)
+        now = rows_above(run, self.now)
+        return now, now if before is None else now & rows_above(run, before)
