@@ -101,6 +101,20 @@ def test_what_is_forgotten_is_counted(engine: xscl.Engine) -> None:
     assert [" ".join(event.id for event in match.events) for match in engine.query_once(text)] == ["a1 b7"]
 
 
+def test_answers_of_absences_have_the_time_of_their_own_windows(engine: xscl.Engine) -> None:
+    for window in (1, 3, 8):
+        text = f"{NEXT} WITHOUT {{k = m, {window}}} b->z[./c->m] CONSISTENCY MIDDLE"
+        engine.register(text, name=f"q{window}")
+    take(engine, event("a", 20), event("b", 21), event("a", 31))
+
+    def times(window: int) -> list[int]:
+        return [match.ts // 1_000_000 for match in engine.matches(f"q{window}")]
+
+    assert [times(window) for window in (1, 3, 8)] == [[22], [24], [29]]
+    take(engine, xscl.Event("b", "late", 27, xml="<r><c>1</c></r>"))
+    assert [times(window) for window in (1, 3, 8)] == [[22], [24], []]
+
+
 def test_values_of_a_run_change(engine: xscl.Engine) -> None:
     engine.register(f"{SUMS} CONSISTENCY MIDDLE", name="q")
     take(engine, event("a", 1, 10), event("a", 9, 30))

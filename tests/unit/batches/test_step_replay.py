@@ -113,6 +113,22 @@ def test_runs(engine: xscl.Engine, monkeypatch: pytest.MonkeyPatch, some_at_a_ti
     assert log(engine)[3:] == ["- replayed a4", "- replayed a4", "+ a4 a6"]
 
 
+def test_answers_of_absences_have_the_time_of_their_own_windows(engine: xscl.Engine) -> None:
+    ends = {f"q{window}": window for window in (3, 5, 9)}
+    for name, window in ends.items():
+        engine.register(f"{NEXT} WITHOUT {{k = m, {window}}} c->z[./k->m]", name=name)
+    take(engine, ("a", 20, 0), ("b", 24, 0), ("b", 40, 0))
+    take(engine, ("c", 30, 0), ("b", 60, 0))
+
+    def times(name: str) -> list[int]:
+        return [match.ts // 1_000_000 for match in engine.matches(name)]
+
+    assert {name: times(name) for name in ends} == {name: [24 + window] for name, window in ends.items()}
+    replay(engine, "c30")  # only the longest window has it
+    assert [len(held(engine, name)) for name in ends] == [1, 1, 0]
+    assert [log(engine, name)[1:] for name in ends] == [[], [], ["- replayed c30"]]
+
+
 def test_documents_go_with_answers(engine: xscl.Engine) -> None:
     engine.register(f"SELECT <pair>{{x}}</pair> FROM {NEXT} PUBLISH pairs", name="q")
     engine.register("pairs/pair", name="read")

@@ -34,7 +34,7 @@ from xscl.templates.origins import STEPS_LEVEL, origin_of
 from xscl.templates.results import ClassRow, ResultColumns
 from xscl.templates.sequences.lanes import FAR
 
-__all__ = ["Decided", "Kind", "Teller", "groups_having", "having"]
+__all__ = ["Decided", "Kind", "Teller", "behind_members", "groups_having", "having"]
 
 _NONE: Int64s = np.zeros(0, np.int64)
 _Groups = tuple[int, ...]
@@ -109,8 +109,7 @@ class Teller:
         """Write some rows, each for the groups that have it, and return the matches of groups that publish."""
         if not len(row):
             return ()
-        # An absence is there behind the last member.
-        later = (rows.ts - rows.times.max(axis=1, initial=-FAR))[row]
+        later = behind_members(rows)[row]
         first, number = numbered_rows([which, later, *nodes[row].T])
         classes = []
         for each in first.tolist():
@@ -211,6 +210,12 @@ class Teller:
             yield at, document, [*names], max(times)
 
 
+def behind_members(rows: Rows) -> Int64s:
+    """Return how much later than its last member each match is: an absence is there behind it."""
+    found: Int64s = rows.ts - rows.times.max(axis=1, initial=-FAR)
+    return found
+
+
 class Kind(NamedTuple):
     """Rows that the same queries have."""
 
@@ -259,10 +264,11 @@ def _once(
 ) -> tuple[Int64s, list[_Groups], Int64s]:
     """Return each match once, in order: its row, who may have it, and which of these do.
 
-    A match that is decided in several ways is that of the first, for all who have any.
+    A match that is decided in several ways is that of the first, for all who have any.  Queries whose absences end at
+    other times have others.
     """
     there = np.flatnonzero(np.array([bool(each) for each in groups], dtype=np.bool_)[which])
-    same = numbered_rows([*rows.docs[there].T, *nodes[there].T])[1]
+    same = numbered_rows([*rows.docs[there].T, *nodes[there].T, rows.ts[there]])[1]
     order = np.lexsort((which[there], same, rows.place[there]))
     there, same = there[order], same[order]
     first = np.unique(same, return_index=True)[1]

@@ -183,7 +183,9 @@ def _changed(before: _Side, now: _Side) -> Iterator[tuple[Int64s, Int64s]]:
     """Yield the rows on both sides of each answer that other queries have than before."""
     count = len(before.rows)
     docs = np.concatenate([before.rows.docs, now.rows.docs])
-    answer = numbered_rows([*docs.T, *np.concatenate([before.nodes, now.nodes]).T])[1]
+    # Queries whose absences end at other times have other answers.
+    nodes, ts = np.concatenate([before.nodes, now.nodes]), np.concatenate([before.rows.ts, now.rows.ts])
+    answer = numbered_rows([*docs.T, *nodes.T, ts])[1]
     codes: dict[bytes, int] = {}
     coded = [np.array([codes.setdefault(each.tobytes(), len(codes)) for each in s.having]) for s in (before, now)]
     code = np.concatenate([of[s.kind] if len(of) else s.kind for of, s in zip(coded, (before, now), strict=True)])

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from xscl.base.docids import place_of
 from xscl.batches.attempt import Attempt
-from xscl.batches.deciding.step_answers import Decided, Kind, Teller, groups_having, having
+from xscl.batches.deciding.step_answers import Decided, Kind, Teller, behind_members, groups_having, having
 from xscl.batches.deciding.step_corrections import cut_from, documents_cut, made_before
 from xscl.batches.deciding.step_parts import PartMatches, all_results
 from xscl.batches.memory.steps import Readers
@@ -41,8 +41,8 @@ __all__ = ["Replay", "before", "complete_since", "moved_again"]
 _NEVER = -(1 << 62)
 _SLICE = 50_000
 """Rows of parts that are moved at a time."""
-_Answer = tuple[tuple[int, ...], tuple[int, ...]]
-"""Documents and nodes of a match."""
+_Answer = tuple[tuple[int, ...], tuple[int, ...], int]
+"""Documents and nodes of a match, and how much later than its last member it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,6 @@ def before(state: State, since: int) -> State:
 class _Stored:
     """An answer as the results have it."""
 
-    later: int
     sources: dict[int, int] = field(default_factory=dict)
     """Last batch that stored it, by group, or by what stands for it in a query."""
 
@@ -158,7 +157,7 @@ class _Held:
         if not self.knows(answer):
             return None
         starts, times, _ = zip(*(self._events[doc] for doc in answer[0]), strict=True)
-        return min(starts), max(times) + self.stored[answer].later
+        return min(starts), max(times) + answer[2]
 
     def id(self, answer: _Answer) -> str:
         """Return the id of the first document of an answer."""
@@ -173,7 +172,7 @@ class _Held:
             numbers = readers.number[lost & mine]
             whole = gid in stored.sources and bool((lost & mine == had & mine).all())
             groups += groups_with(gid, numbers, whole=whole)
-        return Retraction(tuple(sorted(groups)), *answer, stored.later, self.first, cause, because)
+        return Retraction(tuple(sorted(groups)), *answer, self.first, cause, because)
 
 
 class Replay:
@@ -204,9 +203,9 @@ class Replay:
         groups = [*np.unique(readers.gid).tolist(), *(-readers.number).tolist()]
         with batch.home.catalog.read() as connection:
             for each in read_retractions(connection, groups):
-                found.gone.setdefault((each.docids, each.nodes), []).append(each)
+                found.gone.setdefault((each.docids, each.nodes, each.later), []).append(each)
         for match in stored_matches(all_results(batch), groups):
-            stored = found.stored.setdefault((match.docids, match.nodes), _Stored(match.later))
+            stored = found.stored.setdefault((match.docids, match.nodes, match.later), _Stored())
             for group in match.groups.intersection(groups):
                 stored.sources[group] = max(match.batch, stored.sources.get(group, -1))
         self._read_events(found)
@@ -275,8 +274,7 @@ class Replay:
         if one.definition.has_values:
             ids = made_before(teller, one)
             return {answer for answer in held.stored if held.knows(answer) and held.id(answer) in ids}
-        nodes = answer_nodes(one.definition, one.layout, one.told)
-        return set(zip(map(tuple, one.told.docs.tolist()), map(tuple, nodes.tolist()), strict=True))
+        return set(_answers(one.told, answer_nodes(one.definition, one.layout, one.told)))
 
     def _told(
         self, teller: Teller, one: Decided, held: _Held, kinds: Sequence[Kind], which: Int64s
@@ -287,8 +285,7 @@ class Replay:
         nodes = answer_nodes(one.definition, one.layout, one.rows)
         now: dict[_Answer, Bools] = {}
         row: dict[_Answer, int] = {}
-        keys = zip(map(tuple, one.rows.docs.tolist()), map(tuple, nodes.tolist()), strict=True)
-        for at, (answer, kind) in enumerate(zip(keys, which.tolist(), strict=True)):
+        for at, (answer, kind) in enumerate(zip(_answers(one.rows, nodes), which.tolist(), strict=True)):
             known = now.get(answer)
             now[answer] = masks[kind] if known is None else known | masks[kind]
             row.setdefault(answer, at)
@@ -320,3 +317,8 @@ class Replay:
                 found.append((document, tuple(sorted((-held.readers.number[new]).tolist()))))
         teller.write_documents(found, {id_: docid for (_, id_), docid in known.items()})
         return now
+
+
+def _answers(rows: Rows, nodes: Int64s) -> Iterator[_Answer]:
+    """Iterate over the answers that rows are."""
+    return zip(map(tuple, rows.docs.tolist()), map(tuple, nodes.tolist()), behind_members(rows).tolist(), strict=True)
