@@ -127,6 +127,8 @@ class _Splitter:
         self._unread = 0
         """Bytes of the token that expat has seen the beginning of."""
         self._fed = 0
+        self._reached = 0
+        """Offset up to which expat has come."""
         self._base = 0
         """Offset in the document at which ``_held`` begins."""
         self._held = bytearray()
@@ -164,15 +166,16 @@ class _Splitter:
             return
         seen, self._waiting = self._waiting, bytearray()
         self._parser.Parse(bytes(seen), False)
-        reached = self._parser.CurrentByteIndex
-        self._unread = self._fed - reached
-        if self._fed - reached > _MAX_TOKEN:
+        # Newer expats put off a token that is open for long, and tell no offset meanwhile.
+        self._reached = max(self._parser.CurrentByteIndex, self._reached)
+        self._unread = self._fed - self._reached
+        if self._unread > _MAX_TOKEN:
             raise self._limit(f"a tag or comment of more than {_MAX_TOKEN:,} bytes")
         if self._in_doctype and self._fed > self._limits.max_declaring_bytes:
             raise self._limit(f"more than {self._limits.max_declaring_bytes:,} bytes of declarations")
         if self._begin is not None and self._fed - self._begin > self._limits.max_bytes + _STEP:
             self._too_long = True
-        keep = reached if self._begin is None or self._too_long else self._begin
+        keep = self._reached if self._begin is None or self._too_long else self._begin
         del self._held[: keep - self._base]
         self._base = keep
 
