@@ -36,6 +36,7 @@ from xscl.xpath.document_witnesses import WitnessColumns
 from xscl.xpath.fact_rows import NO_FACTS, FactVariables
 from xscl.xpath.moves.paths import PathMoves
 from xscl.xpath.moves.visits import ChunkVisits
+from xscl.xpath.runs import Int64s
 
 __all__ = ["witness_rows"]
 
@@ -89,7 +90,11 @@ class _Batch:
         """The digests of these."""
         self._beyond = False
         """Most documents of a chunk had to be walked all the same."""
-        self.channels = events.column("channel").to_pylist()
+        channels = events.column("channel").dictionary_encode()
+        self._names: list[str] = channels.dictionary.to_pylist()
+        """Channels of the events."""
+        self._channels = channels.indices.to_numpy()
+        """Place of each event's channel among them."""
         # As bytes: lxml would make them of strings first.
         self.contents = events.column("content").cast(pa.binary())
         self._sizes = pc.binary_length(self.contents).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -101,7 +106,10 @@ class _Batch:
     def waits(self) -> bool:
         """Whether something is left to be looked at."""
         visits = self._visits is not None and self._visits.waits
-        return bool(self._parts or visits or self._trees) or self._next < len(self.channels)
+        return bool(self._parts or visits or self._trees) or self._next < len(self._channels)
+
+    def _channel(self, place: int) -> str:
+        return self._names[int(self._channels[place])]
 
     def following(self) -> list[pa.RecordBatch]:
         """Return the rows of the next documents, or of some specs in one."""
@@ -136,24 +144,23 @@ class _Batch:
         low = self._next
         sums = np.cumsum(self._sizes[low : low + _CHUNK])
         high = self._next = low + max(int(np.searchsorted(sums, _CHUNK_BYTES)), 1)
-        high = self._next = min(high, len(self.channels))
-        starts = {channel: self.automaton.start(channel) for channel in dict.fromkeys(self.channels[low:high])}
-        self._starts = starts
-        places = [place for place in range(low, high) if starts[self.channels[place]] is not None]
+        high = self._next = min(high, len(self._channels))
+        starts = self._starts = {name: self.automaton.start(name) for name in self._names}
+        begins = np.array([start is not None for start in starts.values()], dtype=np.bool_)
+        places = low + np.flatnonzero(begins[self._channels[low:high]])
         left = places
         if not self._beyond and (len(places) >= _FEW or sums[high - low - 1] >= _FEW_BYTES):
             left = self._by_columns(places, {name: move for name, move in starts.items() if move is not None})
             self._beyond = self._visits is not None and 2 * len(left) > len(places) and not self._visits.postponed
-        self._trees = left[::-1]
+        self._trees = left[::-1].tolist()
 
-    def _by_columns(self, places: list[int], begins: Mapping[str, Move]) -> list[int]:
+    def _by_columns(self, places: Int64s, begins: Mapping[str, Move]) -> Int64s:
         """Find the visits of documents in columns; return the places of all others."""
         moves = _MOVES.setdefault(self.automaton, PathMoves())
         moves.names.keep_in_bounds()
-        known = np.array(places, dtype=np.int64)
-        known = known[self._valid[known]]
+        known = places[self._valid[places]]
         root = dict(zip(begins, moves.names.roots(begins).tolist(), strict=True))
-        roots = np.array([root[self.channels[place]] for place in known.tolist()], dtype=np.int64)
+        roots = np.array([root.get(name, -1) for name in self._names], dtype=np.int64)[self._channels[known]]
         in_a_row = len(known) > 0 and known[-1] - known[0] == len(known) - 1
         contents = self.contents.slice(known[0], len(known)) if in_a_row else self.contents.take(pa.array(known))
         chunk = shred(contents, roots, moves.names)
@@ -164,12 +171,12 @@ class _Batch:
             self._visits = None
             return places
         chunk.places[:] = known[chunk.places]
-        return sorted(set(places).difference(chunk.places[~self._visits.left].tolist()))
+        return np.setdiff1d(places, chunk.places[~self._visits.left], assume_unique=True)
 
     def _next_tree(self, rows: WitnessColumns, walk: Walk) -> int:
         """Walk the next document; return its size."""
         place = self._place = self._trees.pop()
-        start = self._starts[self.channels[place]]
+        start = self._starts[self._channel(place)]
         assert start is not None
         try:
             rows.take(place, start, parse_stored(self.contents[place].as_py()), walk)
@@ -177,7 +184,7 @@ class _Batch:
             raise  # that is no fault of the document
         except DocumentLimitError:
             # All specs together ask too much of it; so may one of them alone.
-            self._parts = _parts_of(self.automaton).of(self.channels[place])
+            self._parts = _parts_of(self.automaton).of(self._channel(place))
         except Exception as error:  # whatever it is, it is this document's, and costs this document only
             rows.refuse(place, error.message if isinstance(error, XsclError) else f"{type(error).__name__}: {error}")
         return int(self._sizes[place])
@@ -186,7 +193,7 @@ class _Batch:
         """Walk the document that asks too much for one part of the specs."""
         part = self._parts.pop()
         place = self._place
-        channel = self.channels[place]
+        channel = self._channel(place)
         root = parse_stored(self.contents[place].as_py())
         try:
             if (start := part.automaton.start(channel)) is not None:
