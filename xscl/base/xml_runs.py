@@ -101,6 +101,7 @@ def _canonical(
         texts = [content.encode() if isinstance(content, str) else content.decode().encode() for content in contents]
     except UnicodeError:
         return found
+    texts = [text if text[:2] != b"<?" and text[-1:] == b">" else _plain(text) or text for text in texts]
     for places in _looks(bounds.held(texts), texts):
         told = are_canonical([texts[place] for place in places])
         for place, is_canonical in zip(places, told, strict=True):

@@ -174,9 +174,10 @@ def test_bad_documents_leave_the_others_together(monkeypatch: pytest.MonkeyPatch
 
 
 def test_documents_that_are_canonical_as_they_are_need_no_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    documents: list[Document] = ["<a>é</a>", "<b>é</b>".encode()] * 600
+    declared = '<?xml version="1.0" encoding="UTF-8"?>\n<c/>\n'
+    documents: list[Document] = ["<a>é</a>", "<b>é</b>".encode(), declared, declared.encode()] * 300
     monkeypatch.setattr(xml_runs, "parse_faultless", None)
-    assert stored_documents(documents) == ["<a>é</a>".encode(), "<b>é</b>".encode()] * 600
+    assert stored_documents(documents) == ["<a>é</a>".encode(), "<b>é</b>".encode(), b"<c/>", b"<c/>"] * 300
 
 
 def test_no_more_bytes_than_allowed_when_written_out() -> None:
