@@ -101,6 +101,16 @@ def _is_range(window: ast.Window | ast.RelativeWindow) -> bool:
     return isinstance(window, ast.Window) and window.kind == "range"
 
 
+@dataclass(frozen=True)
+class _Half:
+    """What is there of a composite that may still come: its documents, its times, and the time at which it ends."""
+
+    docs: frozenset[Doc]
+    start: int
+    end: int
+    until: int
+
+
 class _Steps:
     def __init__(self, asked: Asked, intake: Intake, numeric: Columns, texts: Columns, times: Columns) -> None:
         assert asked.query.steps is not None
@@ -123,6 +133,8 @@ class _Steps:
         """Channel of each variable."""
         self.certain: dict[int, dict[frozenset[Doc], int]] = {}
         """Time at which the longest matches of some documents are certain, by their FOLD."""
+        self.halves_of: dict[int, list[_Half]] = {}
+        """What waits for a right side, by its step."""
         self.found: dict[int, list[_Binding]] = {}
         """Bindings by their part of the tree."""
         changes = {place for former in intake.before.values() for place, _ in former}
@@ -310,25 +322,42 @@ class _Steps:
         rights = self.tree(step.right)
         own = [_Run(left, (), {}, left.place) for left in self.tree(step.left) if docs <= left.all_docs]
         ends = [self.end(step, run, rights) for run in own if self.has_keys(step, run.left)]
-        return max([*ends, self.waits(step.left, docs)], default=-1)
+        halves = [*self.halves(step.left), *self.with_halves(step)]
+        return max([*ends, *(half.until for half in halves if docs <= half.docs)], default=-1)
 
-    def waits(self, tree: ast.Tree, docs: frozenset[Doc]) -> int:
+    def halves(self, tree: ast.Tree) -> list[_Half]:
+        """What is there of composites that may still come, or might have come, of a tree."""
         match tree:
             case ast.Filter():
-                return self.waits(tree.of, docs)
-            case ast.Next():
-                rights = self.tree(tree.right)
-                lefts = [left for left in self.tree(tree.left) if docs <= left.all_docs and self.has_keys(tree, left)]
+                return self.halves(tree.of)
+            case ast.Next() | ast.Fold():
+                longest = self.certain.get(id(tree), {}) if isinstance(tree, ast.Fold) and tree.longest else {}
+                found = [_Half(docs, 0, 0, until) for docs, until in longest.items()]
+                return [*found, *self.own(tree), *self.halves(tree.left), *self.with_halves(tree)]
+        return []
+
+    def own(self, tree: ast.Next | ast.Fold) -> list[_Half]:
+        """What waits for a right side of a step, or has waited, without one that is half made."""
+        if id(tree) not in self.halves_of:
+            rights = self.tree(tree.right)
+            if isinstance(tree, ast.Next):
+                lefts = [left for left in self.tree(tree.left) if self.has_keys(tree, left)]
                 ends = [self.next_end(tree, left, rights) for left in lefts]
-            case ast.Fold():
-                rights = self.tree(tree.right)
-                runs = [run for run in self.runs(tree) if docs <= run.docs and self.has_keys(tree, run.left)]
-                ends = [self.end(tree, run, rights) for run in runs]
-                if tree.longest:
-                    ends += [self.certain[id(tree)][each] for each in self.certain[id(tree)] if docs <= each]
-            case _:
-                return -1
-        return max([*ends, self.waits(tree.left, docs)])
+                found = [_Half(left.all_docs, left.start, left.end, end) for left, end in zip(lefts, ends, strict=True)]
+            else:
+                runs = [run for run in self.runs(tree) if self.has_keys(tree, run.left)]
+                found = [_Half(run.docs, run.left.start, run.end, self.end(tree, run, rights)) for run in runs]
+            self.halves_of[id(tree)] = found
+        return self.halves_of[id(tree)]
+
+    def with_halves(self, tree: ast.Next | ast.Fold) -> list[_Half]:
+        """What waits for a right side, with one that is half made and begins behind it."""
+        return [
+            _Half(mine.docs | right.docs, mine.start, right.end, min(mine.until, right.until))
+            for right in self.halves(tree.right)
+            for mine in self.own(tree)
+            if mine.end < right.start
+        ]
 
     def has_keys(self, step: ast.Next | ast.Fold, left: _Binding) -> bool:
         """Whether a left side has all values that equalities of the step compare; without them it waits for nothing."""

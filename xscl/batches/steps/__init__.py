@@ -4,6 +4,8 @@
   kept
 * ``documents``: Documents of answers that tell what FOLDs keep
 * ``files``: The file of the rows that steps keep from batch to batch, with the queries that have each of them
+* ``half_made``: Right sides that are half made: with them, what a FOLD with LONGEST has on its left may come to a
+  longer match
 * ``matches``: Matches of parts as rows of steps, and rows that are decided as matches of queries
 * ``meeting``: Rows of both sides of NEXT or FOLD: the keys by which they meet, what left rows ask for, and what pairs
   make

@@ -14,6 +14,7 @@ import numpy as np
 
 from xscl.base.number_order import each_once
 from xscl.batches.steps.absence import reach_back, unaccompanied
+from xscl.batches.steps.half_made import halves_below, halves_of, has_step_right, last_events, left_spine
 from xscl.batches.steps.meeting import Meeting, walked
 from xscl.batches.steps.members import Versions, documents_of, with_events
 from xscl.batches.steps.rows import Layout, Rows, State, joined_rows, numbered_nodes, parts_in
@@ -51,12 +52,14 @@ class Tree:
     _numbers: Mapping[int, str] = field(default_factory=dict)
     _growing: dict[int, list[Rows]] = field(default_factory=dict)
     """Rows of steps that may become longer, by the FOLD with LONGEST above (``_grows``)."""
+    _waiting: dict[int, list[Rows]] = field(default_factory=dict)
+    """Rows of steps that wait, or waited in this batch, by their step, below a FOLD with LONGEST over steps."""
 
     def move(self, new: Sequence[Rows]) -> Rows:
         """Return the rows that the batch decides; ``new`` are the matches of each part."""
         self._numbers = {id(node): str(number) for number, node in enumerate(numbered_nodes(self.root))}
         before, self.state = self.state, {}
-        self._growing = {}
+        self._growing, self._waiting = {}, {}
         if any(isinstance(node, Fold) for node in numbered_nodes(self.root)):
             new = [replace(rows, events=with_events(rows)) for rows in new]
         return self._move(self.root, new, before)
@@ -147,6 +150,7 @@ class Tree:
             open_ = self.sharing.sets.there(lefts.base, rest)
         of = meeting.lane.row[hits.at]
         self._grows(node, lefts, open_, np.where(asked.until < frontier.now, asked.until, FAR)[open_])
+        self._went_on(node, lefts, hits.request, meeting.lane.ts[hits.at])
         found = meeting.merged(lefts, hits.request, of)
         if walk is not None:
             found.box = boxes
@@ -215,6 +219,7 @@ class Tree:
         keys = np.concatenate(rules.keys)
         self._grows(node, rows, out.ended, out.end)
         self._grows(node, rows, out.waiting, np.full(len(out.waiting), FAR))
+        self._went_on(node, rows, out.parent, meeting.lane.ts[out.at])
         rows.seen[out.waiting] = frontier.now
         asked = meeting.requests(rows.take(out.waiting), keys[out.waiting])
         self._keep_rights(node, meeting, asked, frontier.now)
@@ -261,7 +266,7 @@ class Tree:
         stays[ended[0]] = True
         # No left without a FOLD has all events of a match.
         growing = [rows.take(stays & ~is_match & ~is_passed), *below] if (below := self._growing.get(id(node))) else []
-        held, part, until = self._compared(joined_rows([closed, rows.take(stays & is_match)]), growing)
+        held, part, until = self._compared(node, joined_rows([closed, rows.take(stays & is_match)]), growing)
         best, end = undominated(part, documents_of(held), held.end)
         held.end = np.where((held.end < FAR) & (until < FAR), np.maximum(held.end, until), held.end)
         end = np.maximum(end, until)
@@ -282,23 +287,46 @@ class Tree:
         the upper one already.
         """
         for each in numbered_nodes(self.root):
-            if isinstance(each, Fold) and each.longest and any(node is inner for inner in numbered_nodes(each.left)):
+            if isinstance(each, Fold) and each.longest and any(node is inner for inner in left_spine(each.left)):
                 chosen = rows.take(some)
                 chosen.end = ends
                 self._growing.setdefault(id(each), []).append(chosen)
+        self._went_on(node, rows, some, ends)
 
-    def _compared(self, held: Rows, others: Sequence[Rows]) -> tuple[Rows, Int64s, Int64s]:
+    def _went_on(self, node: Node, rows: Rows, some: Int64s | Bools, ends: Int64s) -> None:
+        """Note rows that wait for a right side, or have come to one, and the times at which they did no longer.
+
+        Until then, a right side that is half made may have been the next one.
+        """
+        longest = [each for each in numbered_nodes(self.root) if isinstance(each, Fold) and each.longest]
+        below = [inner for each in longest if has_step_right(each) for inner in numbered_nodes(each)]
+        if any(node is inner for inner in below):
+            chosen = rows.take(some)
+            chosen.end = ends
+            self._waiting.setdefault(id(node), []).append(chosen)
+
+    def _compared(self, node: Fold, held: Rows, others: Sequence[Rows]) -> tuple[Rows, Int64s, Int64s]:
         """Cut rows up, so that each is compared with what the same members have.
 
         Returns:
-            The rows; their parts; and the time up to which a row that has all events of each was growing.
+            The rows; their parts; and the time up to which a row that has all events of each was growing, also with a
+            right side that was half made.
         """
         sets, growing = self.sharing.sets, joined_rows([Rows.empty(self.layout), *others])
-        parts = sets.partition(np.append(held.base, growing.base))
+        waiting = {of: joined_rows(rows) for of, rows in self._waiting.items()} if has_step_right(node) else {}
+        parts = sets.partition(np.concatenate([held.base, growing.base, *(rows.base for rows in waiting.values())]))
         pieces, of = sets.pieces(held.base, parts), sets.pieces(growing.base, parts)
         held, growing = held.take(pieces.row), growing.take(of.row)
         held.base = pieces.base
-        until = last_of_supersets(pieces.part, documents_of(held), of.part, documents_of(growing), growing.end)
+        docs = documents_of(held)
+        until = last_of_supersets(pieces.part, docs, of.part, documents_of(growing), growing.end)
+        if waiting:
+            found = {of: halves_of(sets, parts, rows) for of, rows in waiting.items()}
+            more = halves_below(node, lambda each: found.get(id(each), ()), last_events(held))
+            keys, ends = (
+                np.array(column, dtype=np.int64) for column in ([m.part for m in more], [m.until for m in more])
+            )
+            until = np.maximum(until, last_of_supersets(pieces.part, docs, keys, [m.docs for m in more], ends))
         return held, pieces.part, until
 
 
