@@ -36,6 +36,8 @@ _RUN = 500
 _RUN_BYTES = 1 << 20
 _LOOK = 1_000
 """Documents that are looked at together; so few that what is found of them stays in the processor's caches."""
+_SAMPLE = 100
+"""Documents that are looked at first; where most of them are not canonical, the others are not looked at."""
 _FEW = 50
 """Documents that are parsed sooner than looked at."""
 _PARTS = 8
@@ -113,11 +115,12 @@ def _canonical(
 
 
 def _looks(places: Sequence[int], texts: Sequence[bytes]) -> Iterator[Sequence[int]]:
-    """Part the places of texts into those that are looked at together."""
+    """Part the places of texts into those that are looked at together, first a few."""
     sums = np.cumsum([len(texts[place]) for place in places])
     begin = done = 0
     while begin < len(places):
-        end = min(begin + _LOOK, int(np.searchsorted(sums, done + _RUN_BYTES)) + 1, len(places))
+        most = _LOOK if begin else _SAMPLE
+        end = min(begin + most, int(np.searchsorted(sums, done + _RUN_BYTES)) + 1, len(places))
         yield places[begin:end]
         begin, done = end, int(sums[end - 1])
 
