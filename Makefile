@@ -12,9 +12,9 @@ demo: java $(STAMP)
 	@$(BIN)/xscl demo
 
 # Tests start many programs, which import what an earlier one has compiled.  Some wait for Java, services and disks, so
-# there are two processes more than cores.
+# there is one process more than cores.
 test: java axe $(STAMP)
-	@env -u PYTHONDONTWRITEBYTECODE PYTEST_XDIST_AUTO_NUM_WORKERS=$$(($$(getconf _NPROCESSORS_ONLN) + 2)) $(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
+	@env -u PYTHONDONTWRITEBYTECODE PYTEST_XDIST_AUTO_NUM_WORKERS=$$(($$(getconf _NPROCESSORS_ONLN) + 1)) $(BIN)/python -m pytest -q --numprocesses auto --dist loadgroup
 
 # The same tests with a hundred times as many random examples, and those that take long.
 test-all: java axe $(STAMP)
