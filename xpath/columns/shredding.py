@@ -46,7 +46,7 @@ def shred(contents: pa.Array, roots: Int64s, names: ChunkNames) -> ColumnChunk:
 
 
 def _texts(contents: pa.Array) -> tuple[Bytes, Int64s]:
-    """Return the bytes of texts, with some more behind them, and where each begins and the last one ends."""
+    """Return the bytes of a column of texts, with zeros behind them, and where each begins and the last one ends."""
     if not len(contents):
         return np.zeros(_PADDING, dtype=np.uint8), np.zeros(1, dtype=np.int64)
     _, offsets, data = contents.buffers()
@@ -56,7 +56,7 @@ def _texts(contents: pa.Array) -> tuple[Bytes, Int64s]:
 
 
 def padded(texts: Sequence[bytes]) -> tuple[Bytes, Int64s]:
-    """Return the same of texts in bytes."""
+    """Return the bytes of some texts, with zeros behind them, and where each begins and the last one ends."""
     data = np.frombuffer(b"".join([*texts, bytes(_PADDING)]), dtype=np.uint8)
     return data, np.concatenate([[0], np.cumsum(list(map(len, texts)), dtype=np.int64)])
 

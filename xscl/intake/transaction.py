@@ -201,12 +201,16 @@ class Chunk:
             }
         )
 
-    def add_table(self, *table: pa.Table) -> None:
-        """Add events behind the rows that wait; where there are streams, nothing but rows is added."""
+    def add_table(self, table: pa.Table) -> None:
+        """Add events behind those that were noted; where there are streams, nothing but rows is added."""
+        self._end_rows()
+        self.tables.append(table)
+
+    def _end_rows(self) -> None:
+        """Make a table of the rows that wait."""
         if self.rows:
             self.tables.append(event_table(self.rows))
             self.rows.clear()
-        self.tables += table
 
     def write_file(self, table: pa.Table) -> str:
         """Write a file of events, which have the shape of ``EVENT_SCHEMA``, by number; return its path in the home."""
@@ -228,8 +232,8 @@ class Chunk:
     def write(self) -> None:
         """Write what was noted."""
         connection = self.connection
-        if self.tables or self.rows:
-            self.add_table()
+        self._end_rows()
+        if self.tables:
             self.write_file(pa.concat_tables(self.tables))
         self.write_ids()
         self.feeds.write()

@@ -102,9 +102,9 @@ class Steps:
     """Rows of table ``retractions``."""
     _retracted: list[Retraction] = field(default_factory=list)
     _replay: Replay | None = None
+    """Late events that the batch takes again."""
     _sinces: dict[tuple[str | Number, ...], int | None] = field(default_factory=dict)
     """Least starts of rows that replayed events may change, by step and how long before a match these may be."""
-    """Late events that the batch takes again."""
     _versions: Versions = field(default_factory=dict)
     """Versions among the documents of rows."""
     _matches: PartMatches = field(init=False)

@@ -45,8 +45,9 @@ __all__ = [
 Number = Fraction | str
 """Number that was taken out of a shape, or the text in place of one."""
 _Change = Callable[[Term, str], Term]
-"""Changes a term beside an operator; ``KEPT``: in what a FOLD keeps."""
-KEPT = ""
+"""Changes a term beside an operator; ``_KEPT``: in what a FOLD keeps."""
+_KEPT = ""
+"""Stands for an operator where a FOLD keeps a value."""
 
 
 def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Number, ...]]:
@@ -59,7 +60,7 @@ def shape_of(definition: StepsDefinition) -> tuple[StepsDefinition, tuple[Number
         if term.kind == "text" and op in ("=", "!=") and not term.functions:
             numbers.append(term.text)
             return replace(term, text="", slot=len(numbers) - 1)
-        if op == KEPT:
+        if op == _KEPT:
             term = term if term.first is None else replace(term, first=taken(term.first, op))
             is_number = term.kind == "number" or term.is_number
         else:
@@ -177,7 +178,7 @@ def filled(root: Node, numbers: Sequence[Number | None]) -> Node:
     """Return steps of a shape with their numbers; those that are None stay taken out."""
 
     def given(term: Term, op: str) -> Term:
-        if op == KEPT and term.first is not None:
+        if op == _KEPT and term.first is not None:
             term = replace(term, first=given(term.first, op))
         if term.slot is None:
             return term
@@ -187,7 +188,7 @@ def filled(root: Node, numbers: Sequence[Number | None]) -> Node:
         factor, constant = numbers[term.slot], numbers[term.slot + 1]
         if not isinstance(factor, Fraction) or not isinstance(constant, Fraction):
             return term
-        is_plain = op not in ("=", "!=", KEPT) and term.kind != "number" and factor == 1 and constant == 0
+        is_plain = op not in ("=", "!=", _KEPT) and term.kind != "number" and factor == 1 and constant == 0
         return replace(term, factor=factor, constant=constant, is_number=not is_plain, slot=None)
 
     def limit(slot: int) -> tuple[int | None, int | None]:
@@ -301,4 +302,4 @@ def _compared(comparisons: Sequence[Comparison], change: _Change) -> tuple[Compa
 def _kept(value: Value, change: _Change) -> Value:
     if isinstance(value, Computed):
         return Computed(value.op, _kept(value.left, change), _kept(value.right, change))
-    return change(value, KEPT)
+    return change(value, _KEPT)
