@@ -16,7 +16,7 @@ from xscl.base.own_functions import is_own, shown_name
 from xscl.base.types import FIRST_TIME, LAST_TIME
 from xscl.language.declared import atom_function
 from xscl.language.facts import ChannelFacts
-from xscl.language.normalize import normalize
+from xscl.language.normalize import NormalQuery, normalize
 from xscl.language.selection import Element, prepare_select
 from xscl.language.syntax import ast, constructor
 from xscl.language.syntax.format import format_operand
@@ -150,19 +150,24 @@ def single_valued(
         for block in normal.blocks
         for node in block.nodes[1:]
     )
-    return tuple(normal.variables) if named else None
+    return _names(normal) if named else None
 
 
 @lru_cache(maxsize=1 << 17)
 def selects_all(part: str, namespaces: tuple[tuple[str, str], ...]) -> bool:
     """Tell whether a part selects all of its variables in the order of FROM."""
-    query = parse_query(part)
-    return tuple(path.name for path in ast.selected(query.select)) == _bound(query, part, dict(namespaces))
+    normal = normalize(parse_query(part), part, dict(namespaces))
+    return normal.selected == _names(normal)
 
 
 def _bound(query: ast.Query, text: str, namespaces: Mapping[str, str] | None) -> tuple[str, ...]:
     """Return all variables in the order of FROM."""
-    return tuple(normalize(ast.Query(query.source), text, namespaces).variables)
+    return _names(normalize(ast.Query(query.source), text, namespaces))
+
+
+def _names(normal: NormalQuery) -> tuple[str, ...]:
+    """Return the names of all variables; a path behind a variable in an atom has one of its own, and no name."""
+    return tuple(name for name in normal.variables if "/" not in name)
 
 
 def definition_of(
@@ -368,6 +373,5 @@ class _Definer:
 @lru_cache(maxsize=1 << 17)
 def variable_blocks(part: str, namespaces: tuple[tuple[str, str], ...]) -> tuple[int, ...]:
     """Return the block of each variable that a part selects."""
-    query = parse_query(part)
-    variables = normalize(query, part, dict(namespaces)).variables
-    return tuple(variables[path.name][0] for path in ast.selected(query.select))
+    normal = normalize(parse_query(part), part, dict(namespaces))
+    return tuple(normal.variables[name][0] for name in normal.selected)

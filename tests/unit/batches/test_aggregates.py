@@ -124,6 +124,21 @@ def test_either_side_of_having_may_be_computed(tmp_path: Path, alike: Sequence[s
         assert [told(f"q{number}") for number in range(len(alike))] == [due] * len(alike)
 
 
+def test_windows_over_rows_whose_join_follows_a_path(tmp_path: Path) -> None:
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("a", kind="rows", schema="k string, t string, v double", lateness="1 s")
+        text = "SELECT j, count() AS n, sum(v) AS s FROM a->x[./k->j] JOIN {j = y/t AND x/v != y/v, 5 s} a->y[./v->v]"
+        engine.register(f"{text} WINDOW 10 s EVERY 10 s GROUP BY j", name="w")
+        rows = [("b", "c", 1.0), ("c", "b", 2.0), ("b", None, 4.0)]
+        engine.ingest(
+            [xscl.Event("a", str(n), n, row=dict(zip("ktv", row, strict=True))) for n, row in enumerate(rows)]
+        )
+        engine.ingest([xscl.Event("a", "end", 1000, row={"k": "z", "t": None, "v": None})])
+        engine.run_once()
+        found = [dict(match.values) for match in engine.matches("w")]
+        assert sorted(found, key=itemgetter("j")) == [{"j": "b", "n": "2", "s": "4"}, {"j": "c", "n": "1", "s": "1"}]
+
+
 def test_windows_of_a_channel_that_the_same_batch_publishes_first(tmp_path: Path) -> None:
     with xscl.connect(home=tmp_path / "home") as engine:
         engine.add_channel("a", lateness="1 s")
