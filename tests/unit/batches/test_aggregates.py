@@ -139,6 +139,28 @@ def test_windows_over_rows_whose_join_follows_a_path(tmp_path: Path) -> None:
         assert sorted(found, key=itemgetter("j")) == [{"j": "b", "n": "2", "s": "4"}, {"j": "c", "n": "1", "s": "1"}]
 
 
+@pytest.mark.parametrize("size", [1, 9])
+def test_windows_that_compute_with_texts_that_are_no_numbers(tmp_path: Path, size: int) -> None:
+    with xscl.connect(home=tmp_path / "home") as engine:
+        engine.add_channel("a", lateness="1 s")
+        names = {"count": "c", "sum": "s", "avg": "a", "min": "lo", "max": "hi", "first": "f", "last": "l"}
+        made = ", ".join(f"{function}(2 * v + 1) AS {name}" for function, name in names.items())
+        for name, window in (("every", "10 s EVERY 10 s"), ("rows", "LAST 3 PER k")):
+            engine.register(
+                f"SELECT k, count() AS n, {made} FROM a//x[./k->k][./v->v] WINDOW {window} GROUP BY k", name=name
+            )
+        for n, value in enumerate(["one", "", "n/a"]):
+            engine.ingest([xscl.Event("a", str(n), n, xml=f"<x><k>b</k><v>{value}</v></x>")])
+            if size == 1:
+                engine.run_once()
+        engine.ingest([xscl.Event("a", "end", 1000, xml="<y/>")])
+        engine.run_once()
+        for name in ("every", "rows"):
+            *_, found = engine.matches(name)
+            told = {key: value for key, value in found.values.items() if value}
+            assert told == {"k": "b", "n": "3", "c": "0"}, name
+
+
 def test_windows_of_a_channel_that_the_same_batch_publishes_first(tmp_path: Path) -> None:
     with xscl.connect(home=tmp_path / "home") as engine:
         engine.add_channel("a", lateness="1 s")

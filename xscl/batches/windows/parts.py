@@ -141,7 +141,8 @@ class _Covered:
         numbers, are_numbers, scale = column.numbers
         there[there] = are_numbers[codes[there]]
         counts = self._sums(there + 0)
-        values = numbers[np.where(there, codes, 0)]
+        # There may be no value at all.
+        values = np.append(numbers, np.zeros(1, dtype=numbers.dtype))[np.where(there, codes, -1)]
         if counted.function in ("min", "max"):
             known, ranks = np.unique(values[there], return_inverse=True)
             least = np.minimum if counted.function == "min" else np.maximum
