@@ -202,6 +202,73 @@ def test_constants_of_texts_with_steps_that_are_filled_in() -> None:
     assert both.preparer.filled > 40 and both.refused > 10
 
 
+def test_ends_of_ranges_and_parts_of_seconds_that_are_filled_in() -> None:
+    """They are compiled as each is alone, and so are shapes of steps."""
+    texts = [
+        "S/a[./b->x] NEXT {{y > {0} * x, {1} s..{2} min}} R->b[./n->y]",
+        "S/a[./b->x] NEXT {{y > x, {1} s..{2} s, {3} min}} R->b[./n->y] FILTER {{DUR < {3} h}}",
+        "S/a[./b->x] NEXT {{y > x, {1}..{2} min, MAXWINDOW {3} h}} R->b[./s->y]",
+        "S/a[./b->x] NEXT {{y > x, {1} s..UNBOUNDED}} R->b[./s->y] FILTER {{DUR > {3} ms AND x > {0}}}",
+        "S/a[./b->x] NEXT {{y > x, 'PT3M'..{2} min}} R->b[./s->y]",
+        "S/a[./b->x] NEXT {{y > x, 0..{2} min}} R->b[./s->y]",
+        "S/a[./c = {0}][./b->x] FOLD {{{1} ms..{2} s WHILE y > last(y, x), last(k, {0}) + 7 AS k}} R->b[./n->y]",
+        "S/a[./b->x] FOLD {{WHILE y > last(y, {0}), last(k, 2) + y AS k, LONGEST}} R->b[./n->y]",
+        "S/a[./b->x] FOLD {{WHILE y > x, last(k, -{0}) + y AS k, last(h, {0}) * 3 AS h}} R->b[./n->y]",
+        "S[./b->x] JOIN {{x = y, 2 h}} R[./s->y] NEXT {{x = z}} S/c[./e->z]"
+        " NOT FOLLOWED BY {{z = u AND v > {0}, {1} s..{2} min}} R[./n->v][./s->u]",
+        "S/a[./b->x] FOLLOWED BY {{x = y, {1} s..{2} min}} S/a[./b->y]",
+        "S/a[./b->x] FOLLOWED BY {{{1} s..{2} s}} R[./s->y]",
+        "S/a[./b->x] FOLLOWED BY {{x = y, 0 s..{2} min}} R[./s->y]",
+        "S/a[./b->x] FOLLOWED BY {{x = y AND p > {0}, {1}..{2} s}} R[./s->y][./n->p]",
+        "S/a[./b->x] FOLLOWED BY {{x = y, {1} s..{2} min}} R[./s->y] FOLLOWED BY {{y = z, 1 h}} S[./c->z]",
+        "S/a[./b->x] JOIN {{x = y, {3} s, ONCE}} S/a[./b->y]",
+    ]
+    numbers = ["2", "3", "2.5", "7", "0", "1", "007", "0.50"]
+    lengths = ["2", "2.5", "5", "5.0", "60", "0.5", "1000", "3.25"]
+    odd = ["0", "0.0", "05", "0.0000001", "1.2345678", "699999.9", "700001", "1234567"]
+    filled = refused = count = 0
+    for seed in range(examples(20)):
+        choose = Dice(seed)
+        for text in texts:
+            both = Both(FACTS)
+            for _ in range(8):
+                times = [choose.one(*(odd if choose.chance(15) else lengths)) for _ in range(3)]
+                said = text.format(choose.one(*numbers), *times)
+                compiled = both.check(said)
+                if compiled is not None and compiled.stepped:
+                    alone = shape_of(steps_of(parse_query(said), said, NAMESPACES))
+                    assert known_shape(said, tuple(NAMESPACES.items())) == alone, said
+            filled += both.preparer.filled
+            refused += both.refused
+            count += 8
+    assert filled > count / 10 and refused > count / 20
+
+
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        ("S/a[./b->x] NEXT {{y > x, {} s..{} min}} R[./n->y]", 4),
+        ("S/a[./b->x] NEXT {{y > x, {}.5 s}} R[./n->y]", 4),
+        ("S/a[./b->x] NEXT {{y > x, 0 s..{} min}} R[./n->y]", 4),
+        ("S/a[./b->x] NEXT {{y > x, {}.5 s..UNBOUNDED}} R[./n->y]", 4),
+        ("S/a[./b->x] NEXT {{y > x, {} s..{}000 ms}} R[./n->y]", 0),  # its marks would be an empty range
+        ("S/a[./b->x] NEXT {{y > x, 'PT3S'..{} min}} R[./n->y]", 0),  # nobody knows whether it would be empty
+        ("S/a[./b->x] NEXT {{y > x, {} s..'PT3H'}} R[./n->y]", 0),
+        ("S/a[./b->x] FOLD {{WHILE y > x, last(k, {}) + y AS k}} R[./n->y]", 4),
+        ("S/a[./b->x] FOLD {{WHILE y > last(y, {}), last(k, {}) + y AS k}} R[./n->y]", 0),
+        ("S/a[./b->x] FOLLOWED BY {{x = y, {} s..{} min}} R[./s->y]", 4),
+        ("S/a[./b->x] FOLLOWED BY {{x = y, 0..{}.25 min}} R[./s->y]", 4),
+        ("S/a[./b->x] FOLLOWED BY {{x = y, {} min..{} s}} R[./s->y]", 0),
+    ],
+)
+def test_ranges_parts_of_seconds_and_first_values_that_are_filled_in(text: str, filled: int) -> None:
+    both = Both(FACTS)
+    for number in range(3, 8):
+        both.check(text.format(*[number] * 2))
+    assert both.preparer.filled == filled
+    assert bool(both.refused) is ("min..{} s" in text)
+
+
 def test_constants_of_texts_with_windows_that_are_filled_in() -> None:
     """They are compiled as each is alone, and so are their definitions."""
     both = Both(FACTS)

@@ -33,7 +33,10 @@ def add(outlines: TextOutlines[Shaped], text: str) -> None:
         (("1", "1", "5", "60"), False),  # 1 * x is x
         (("1", "03", "5", "60"), False),  # a number that is not as it is printed
         (("1", "3", "0", "60"), False),  # no event times satisfy this window
-        (("1", "3", "5.0", "60"), False),
+        (("1", "3", "5.0", "60"), True),
+        (("1", "3", "0.25", "60"), True),
+        (("1", "3", "0.00", "60"), False),
+        (("1", "3", "0.0000001", "60"), False),
     ],
 )
 def test_what_belongs_to_an_outline_of_shapes(other: tuple[str, str, str, str], is_found: bool) -> None:
@@ -43,7 +46,7 @@ def test_what_belongs_to_an_outline_of_shapes(other: tuple[str, str, str, str], 
     assert (found is not None) is is_found
     if found is not None:
         assert 3 in found[1] and 2 not in found[1]
-        assert Fraction(60_000_000 * int(other[2])) in found[1]
+        assert 60_000_000 * Fraction(other[2]) in found[1]
 
 
 @pytest.mark.parametrize(("op", "is_found"), [(">", True), (">=", True), ("=", False), ("<", False)])

@@ -66,7 +66,7 @@ def _has_one_window(tokens: Sequence[Token]) -> bool:
     words = [token.value.lower() for token in inside if token.kind == "name"]
     commas = sum(token.kind == "," for token in inside) - words.count("once")
     has_atoms = any(token.kind in COMPARISONS for token in inside)
-    return commas == has_atoms and not any(token.kind == ".." for token in inside) and _OTHERS.isdisjoint(words)
+    return commas == has_atoms and _OTHERS.isdisjoint(words)
 
 
 def _in_braces(tokens: Sequence[Token]) -> Iterator[int]:

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from xscl.base.durations import UNITS, format_duration, scaled
+from xscl.base.durations import format_duration, scaled
 from xscl.base.values import number_text
-from xscl.language.outlines.skeletons import QUOTES, bracketed
+from xscl.language.outlines.skeletons import QUOTES, bracketed, constant_spans, cut
 from xscl.language.syntax.format import format_string
 from xscl.language.syntax.tokens import Token
 from xscl.xpath.pattern import Constant
 
-__all__ = ["Cut", "Marked", "Value", "Varying", "cut_at", "may_be_mark", "unquoted", "with_marks"]
+__all__ = ["Cut", "Marked", "Value", "Varying", "cut_at", "marks_among", "may_be_mark", "unquoted", "with_marks"]
 
 Value = Fraction | str
 """Number or text that a mark stands for."""
 _DIGITS = 14
 """Characters of a number that is filled in; longer ones may be refused, or written as a division."""
-_LENGTH = re.compile("[1-9][0-9]{0,4}|[1-6][0-9]{5}")
+_LENGTH = re.compile(r"(?:0|[1-9][0-9]{0,4}|[1-6][0-9]{5})(?:\.[0-9]{1,6})?")
 """Number of a duration that is filled in; longer ones may be refused.
 
 None is greater than a mark: where a mark is the lesser one of two lengths of a text, so is each of these.
@@ -52,21 +52,27 @@ class Varying:
     """Whether it is a string."""
     is_joined: bool = False
     """Whether it is of a join: then no text of a group has it."""
+    is_low: bool = False
+    """Whether it is the first end of a range, and the next constant is the second one."""
+    is_high: bool = False
+    """Whether it is the second end of a range, and the constant before it is the first one."""
 
     def value(self, constant: str) -> Value:
         """Return what a constant is which may be filled in: a duration is a number of microseconds."""
         if self.is_text:
             return unquoted(constant)
         if self.unit is not None:
-            return Fraction(int(constant) * UNITS[self.unit])
+            return Fraction(scaled(constant, self.unit))
         return Fraction(int(constant) if constant.isdecimal() else constant)
 
     def may_be(self, constant: str) -> bool:
         """Whether this constant may be filled in: p is 1 * p + 0, and no window is 0."""
         if self.is_text:
             return constant[0] in QUOTES
-        if self.unit is not None or self.is_whole:
-            return (_WHOLE if self.is_whole else _LENGTH).fullmatch(constant) is not None
+        if self.is_whole:
+            return _WHOLE.fullmatch(constant) is not None
+        if self.unit is not None:
+            return _LENGTH.fullmatch(constant) is not None and scaled(constant, self.unit) > 0
         told = number_text(constant) if len(constant) <= _DIGITS else None
         return told not in ("0", "1", None) and (self.is_joined or told == constant)
 
@@ -83,6 +89,31 @@ class Varying:
         if self.is_text:
             return format_string(unquoted(constant))
         return constant if self.unit is None else format_duration(scaled(constant, self.unit))
+
+
+def marks_among(free: Mapping[int, Varying], constants: Sequence[str]) -> dict[int, Varying]:
+    """Return the constants of a text that may be filled in, by their places among all.
+
+    The ends of a range may be filled in together if they are in order.  Beside 0 the second one may be by itself.
+
+    Args:
+        free: what texts may differ in.
+        constants: all constants of the text.
+    """
+    found = {at: each for at, each in free.items() if each.may_be(constants[at])}
+    for at, each in free.items():
+        if each.is_low and at in found and (at + 1 not in found or _is_empty(at, free, constants)):
+            del found[at]
+    for at, each in free.items():
+        if each.is_high and at in found and at - 1 not in found and constants[at - 1].strip("0."):
+            del found[at]
+    return found
+
+
+def _is_empty(at: int, free: Mapping[int, Varying], constants: Sequence[str]) -> bool:
+    """Tell whether the second end of the range that begins with a constant is below the first one."""
+    low, high = (free[place].value(constants[place]) for place in (at, at + 1))
+    return isinstance(low, Fraction) and isinstance(high, Fraction) and high < low
 
 
 def may_be_mark(constant: str) -> bool:
@@ -131,12 +162,13 @@ def with_marks(text: str, tokens: Sequence[Token], varying: Mapping[tuple[int, i
         is_number = token.kind == "number"
         marks.append(Constant(f"{7_000_000_001 + len(marks)}" if is_number else f"qz{len(marks)}zq", is_number))
         places[token.start, token.end] = str(marks[-1])
-    begin = tokens[0].start
-    for (start, end), each in sorted(varying.items(), key=lambda item: item[0]):
-        if each.may_be(text[begin + start : begin + end]):
-            mark = each.mark(len(numbers))
-            numbers.append((each, mark))
-            places[begin + start, begin + end] = mark
+    words_between, constants = cut(text)
+    spans = constant_spans(text, words_between, tokens) or []
+    free = {at: varying[span] for at, span in enumerate(spans) if span in varying}
+    for at, each in marks_among(free, constants).items():
+        mark = each.mark(len(numbers))
+        numbers.append((each, mark))
+        places[spans[at]] = mark
     words: list[str] = []
     done = 0
     for (start, end), mark in sorted(places.items()):
@@ -165,7 +197,9 @@ def cut_at(text: str, pieces: Sequence[str]) -> Cut | None:
     words, end = list[str](), 0
     for at, number in places:
         behind = at + len(pieces[number])
-        if at < end or text.count(pieces[number]) != 1 or not _BESIDE.isdisjoint(text[at - 1 : at] + text[behind:][:1]):
+        # Dots of a range are no part of a number.
+        before, after = text[max(at - 2, 0) : at].removesuffix(".."), text[behind : behind + 2].removeprefix("..")
+        if at < end or text.count(pieces[number]) != 1 or not _BESIDE.isdisjoint(before[-1:] + after[:1]):
             return None
         words.append(text[end:at])
         end = behind

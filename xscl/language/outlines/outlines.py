@@ -28,7 +28,17 @@ from xscl.language.facts import ChannelFacts
 from xscl.language.outlines.filled_conditions import Refused
 from xscl.language.outlines.join_marks import varying_in_joins
 from xscl.language.outlines.marked_queries import MarkedQuery, marked_query, shared, worded
-from xscl.language.outlines.marks import Cut, Marked, Value, Varying, cut_at, may_be_mark, unquoted, with_marks
+from xscl.language.outlines.marks import (
+    Cut,
+    Marked,
+    Value,
+    Varying,
+    cut_at,
+    marks_among,
+    may_be_mark,
+    unquoted,
+    with_marks,
+)
 from xscl.language.outlines.skeletons import QUOTES, Skeleton, bracketed, constant_spans, cut
 from xscl.language.outlines.step_marks import varying_in_steps
 from xscl.language.outlines.steps import said_of
@@ -257,7 +267,7 @@ class _Skeleton:
 
     def marks(self, constants: Sequence[str]) -> dict[int, Varying]:
         """Return the places of marks outside of brackets."""
-        return {at: each for at, each in self.free.items() if each.may_be(constants[at])}
+        return marks_among(self.free, constants)
 
 
 class Outlines:

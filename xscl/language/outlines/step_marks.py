@@ -44,12 +44,14 @@ def varying_number(tokens: Sequence[Token], at: int) -> Varying | None:
         return None
     is_length = before in COMPARISONS and tokens[at - 2].is_word("dur")
     if after.kind == "name" and after.value.lower() in UNITS:
-        behind = tokens[at + 2]
-        ends = behind.kind in (",", "}") or behind.is_word("and") or behind.is_word("while")
-        is_window = before in (",", "{") or tokens[at - 1].is_word("maxwindow")
-        is_taken = is_window or before in (">", ">=")
-        return Varying(after.value.lower(), is_taken) if ends and (is_window or is_length) else None
-    beside = before in _BESIDE or after.kind in _BESIDE
+        behind, is_high = tokens[at + 2], before == ".."
+        ends = behind.kind in (",", "}", "..") or behind.is_word("and") or behind.is_word("while")
+        is_window = is_high or before in (",", "{") or tokens[at - 1].is_word("maxwindow")
+        if not ends or not (is_window or is_length):
+            return None
+        is_low = behind.kind == ".." and not tokens[at + 3].is_word("unbounded")
+        return Varying(after.value.lower(), is_window or before in (">", ">="), is_low=is_low, is_high=is_high)
+    beside = before in _BESIDE or after.kind in _BESIDE or _is_first_value(tokens, at)
     return Varying() if beside and not is_length else None
 
 
@@ -57,6 +59,20 @@ def varying_text(tokens: Sequence[Token], at: int) -> Varying | None:
     """Return what a string in braces is; None: texts do not differ in it."""
     is_compared = {tokens[at - 1].kind, tokens[at + 1].kind} & {"=", "!="}
     return Varying(is_text=True) if is_compared else None
+
+
+def _is_first_value(tokens: Sequence[Token], at: int) -> bool:
+    """Tell whether a number is what ``last`` of a value that FOLD keeps is before the first iteration."""
+    kinds = [token.kind for token in tokens[at - 3 : at + 2]]
+    if kinds != ["(", "name", ",", "number", ")"] or not tokens[at - 4].is_word("last"):
+        return False
+    # Of what WHILE compares it is no number of a shape.
+    for token in tokens[at + 2 :]:
+        if token.kind in (",", "}"):
+            return False
+        if token.is_word("as"):
+            return True
+    return False
 
 
 def _in_braces(tokens: Sequence[Token]) -> Iterator[int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from xscl.base.errors import QueryError
-from xscl.language.outlines.marks import Value, Varying
+from xscl.language.outlines.marks import Value, Varying, marks_among
 from xscl.language.outlines.skeletons import Skeleton, bracketed, constant_spans, cut
 from xscl.language.syntax.tokens import Token, tokenize
 
@@ -48,7 +48,7 @@ class _Outlines(Generic[T]):
 
     def marks(self, constants: Sequence[str]) -> list[int]:
         """Return the places of marks."""
-        return [at for at, each in self.free.items() if each.may_be(constants[at])]
+        return [*marks_among(self.free, constants)]
 
     def key(self, constants: Sequence[str], marks: Sequence[int]) -> tuple[str | None, ...]:
         """Return the key of an outline."""
