@@ -174,11 +174,12 @@ def _next_batch(
     with home.catalog.read() as connection:
         if beats and (due := due_walls(home, connection)):
             return due
+        processed, taken_in = read_last_places(connection)
+        if processed >= taken_in:
+            return None
         queries = query_state(connection)
         kinds = planner.kinds.read(connection, queries)
-        found = next_range(connection, batch_docs, publish=kinds.publish)
-        if found is None:
-            return None
+        found = next_range(connection, processed + 1, taken_in, batch_docs, publish=kinds.publish)
         return _read_batch(home, planner, connection, found, queries, kinds, started)
 
 
@@ -203,7 +204,7 @@ def _read_batch(
     busy = channels or waiting or replayed or beaten
     plan = planner.plan(first, end, connection) if busy else None
     published = publishing(connection, first, end) if busy and kinds.publish else None
-    files = files_by_kind(connection)
+    files, clocks = files_by_kind(connection), channel_clocks(connection)
     return BatchRange(
         started=started,
         batch=number,
@@ -216,8 +217,8 @@ def _read_batch(
         plan=plan,
         reach=REACH_SCHEMA.empty_table() if plan is None else reach_after(home, planner, plan, last),
         reaches={} if plan is None else dict(planner.reach.channels),
-        state=state_among(home, connection, files),
-        clocks=channel_clocks(connection),
+        state=state_among(home, files, clocks.watermarks),
+        clocks=clocks,
         publishing=Publishing((), frozenset()) if published is None and busy and kinds.has_parts else published,
         waiting=waiting,
         sight_cuts=sight_cuts(connection, min([first, *map(place_of, replayed)]), last),
@@ -264,8 +265,8 @@ class Stretch(NamedTuple):
     kind: Literal["events", "back-fill", "replay"]
 
 
-def next_range(connection: Connection, batch_docs: int, *, publish: bool) -> Stretch | None:
-    """Return the places of the next batch; None if there is nothing to do.
+def next_range(connection: Connection, first: int, taken_in: int, batch_docs: int, *, publish: bool) -> Stretch:
+    """Return the places of the next batch.
 
     A batch has ``batch_docs`` events at most and ends at a flush.  A batch also ends before a query that is to be
     answered from held events, and before a replay of late events; these are batches of their own.  A batch ends
@@ -273,22 +274,19 @@ def next_range(connection: Connection, batch_docs: int, *, publish: bool) -> Str
 
     Args:
         connection: reads one state of the catalogue.
+        first: place at which the batch begins.
+        taken_in: last place of the intake order, no less than ``first``.
         batch_docs: events at most.
         publish: whether there are queries that publish.
     """
-    processed, taken_in = read_last_places(connection)
-    first, last = processed + 1, taken_in
-    if first > last:
-        return None
-    again = connection.scalar(*_first_replay(first, last))
+    again, flush = connection.execute(*_ends(first, taken_in)).one()
     if again == first:
         return Stretch(first, first, taken_in, "replay")
-    last = last if again is None else again - 1
+    last = taken_in if again is None else again - 1
     is_filling, last = next_stop(connection, first, _end_before_drop(connection, first, last) if publish else last)
     if is_filling:
         return Stretch(first, last, taken_in, "back-fill")
     nth = nth_event(connection, first, last, batch_docs)
-    flush = connection.scalar(*_first_flush(first))
     last = min(place for place in (last, nth, flush) if place is not None)
     return Stretch(first, acyclic_end(connection, first, last) if publish else last, taken_in, "events")
 
@@ -336,13 +334,11 @@ def _newest_batch() -> sa.Select[Any]:
 
 
 @prepared
-def _first_replay(first: int, last: int) -> sa.Select[Any]:
-    return sa.select(sa.func.min(LATE.c.replayed)).where(LATE.c.replayed.between(first, last))
-
-
-@prepared
-def _first_flush(first: int) -> sa.Select[Any]:
-    return sa.select(sa.func.min(FLUSHES.c.place)).where(FLUSHES.c.place >= first)
+def _ends(first: int, last: int) -> sa.Select[Any]:
+    """Select the first places of a range that has a replay of late events, and that has a flush."""
+    replay = sa.select(sa.func.min(LATE.c.replayed)).where(LATE.c.replayed.between(first, last))
+    flush = sa.select(sa.func.min(FLUSHES.c.place)).where(FLUSHES.c.place.between(first, last))
+    return sa.select(replay.scalar_subquery(), flush.scalar_subquery())
 
 
 @prepared

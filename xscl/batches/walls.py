@@ -16,7 +16,7 @@ from sqlalchemy.engine import Connection
 from xscl.base.types import now_micros
 from xscl.batches.answered import channels_waited_for
 from xscl.batches.windows.rows import read_waits
-from xscl.catalog.channels import note_heartbeat, read_channels
+from xscl.catalog.channels import note_heartbeat, read_channels, read_watermarks
 from xscl.catalog.intake_order import add_heartbeat, take_places
 from xscl.catalog.prepared import prepared
 from xscl.catalog.queries import read_feeders
@@ -61,7 +61,7 @@ def beat_walls(home: Home, due: Sequence[tuple[str, int]]) -> None:
 def _wanted(home: Home, connection: Connection) -> Collection[str] | None:
     """Return the channels that something waits for, with those that feed them; None: it may be any."""
     files = files_by_kind(connection)
-    state = state_among(home, connection, files)
+    state = state_among(home, files, read_watermarks(connection))
     wanted: set[str] = set()
     if state.rows:
         if state.reach is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.catalog.counters import SUMMED
-from xscl.catalog.tables import BATCHES, HAS_CHANGES
+from xscl.catalog.tables import BATCHES, HAS_CHANGES, in_parts
 
 __all__ = [
     "add_batch",
@@ -56,10 +56,15 @@ def add_batch(connection: Connection, values: Mapping[str, object]) -> None:
 _ADD = BATCHES.insert()
 
 
-def move_results(connection: Connection, before: str, after: str | None) -> int:
-    """Have batches whose results are in one folder name another, or none; return how many batches those are."""
-    mine = BATCHES.update().where(BATCHES.c.result_path == before)
-    return connection.execute(mine.values(result_path=after)).rowcount
+def move_results(connection: Connection, before: Collection[str], after: str | None) -> dict[str, int]:
+    """Have batches whose results are in some folders name another, or none; return how many named each."""
+    batches: dict[str, int] = {}
+    for part in in_parts(sorted(before)):
+        mine = BATCHES.c.result_path.in_(part)
+        counted = sa.select(BATCHES.c.result_path, sa.func.count()).where(mine).group_by(BATCHES.c.result_path)
+        batches |= dict(connection.execute(counted).all())
+        connection.execute(BATCHES.update().where(mine).values(result_path=after))
+    return batches
 
 
 def lose_results(connection: Connection, path: str) -> None:

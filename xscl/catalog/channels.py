@@ -22,6 +22,7 @@ from xscl.language.facts import ChannelFacts, is_made
 __all__ = [
     "add_stream",
     "all_facts",
+    "channel_of_row",
     "channel_facts",
     "forget_times",
     "move_bounds",
@@ -51,16 +52,23 @@ __all__ = [
 
 def read_channels(connection: Connection) -> dict[str, ChannelInfo]:
     """Return all channels by name."""
-    found = {}
-    for row in connection.execute(*_infos()):
-        schema = None if row.schema is None else read_stored(CHANNELS.c.schema, row.schema)
-        found[row.name] = ChannelInfo(**{**row._mapping, "element": row.element or row.name, "schema": schema})
-    return found
+    return {row["name"]: channel_of_row(row) for row in connection.execute(*_infos()).mappings()}
+
+
+def channel_of_row(row: sa.RowMapping) -> ChannelInfo:
+    """Return the channel that a row of table ``channels`` is, or one of its columns that ``ChannelInfo`` has."""
+    schema = None if row["schema"] is None else read_stored(CHANNELS.c.schema, row["schema"])
+    values = {name: row[name] for name in _OF_INFO}
+    return ChannelInfo(**{**values, "element": row["element"] or row["name"], "schema": schema})
+
+
+_OF_INFO = [field.name for field in fields(ChannelInfo)]
+"""Columns of table ``channels`` that a ``ChannelInfo`` has."""
 
 
 @prepared
 def _infos() -> sa.Select[Any]:
-    return sa.select(*(CHANNELS.c[field.name] for field in fields(ChannelInfo))).order_by(CHANNELS.c.name)
+    return sa.select(*(CHANNELS.c[name] for name in _OF_INFO)).order_by(CHANNELS.c.name)
 
 
 def read_streams(connection: Connection) -> dict[str, StreamInfo]:

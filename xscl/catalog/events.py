@@ -37,8 +37,8 @@ __all__ = [
     "has_other_base",
     "newer_versions",
     "of_base",
-    "ranges_of_file",
-    "remove_event_file",
+    "ranges_of_files",
+    "remove_event_files",
     "remove_event_ids",
     "remove_ids_between",
     "spans",
@@ -116,13 +116,15 @@ def add_event_files(connection: Connection, rows: Sequence[Row]) -> None:
 _ADD_FILE = INTAKE_FILES.insert()
 
 
-def remove_event_file(connection: Connection, path: str, *, rows: int | None = None) -> bool:
-    """Name a file of events no longer, nor its ranges of ids; return whether it was named, with so many ``rows``."""
-    mine = [INTAKE_FILES.c.path == path] if rows is None else [INTAKE_FILES.c.path == path, INTAKE_FILES.c.rows == rows]
-    if connection.execute(INTAKE_FILES.delete().where(*mine)).rowcount != 1:
-        return False
-    connection.execute(ROW_RANGES.delete().where(ROW_RANGES.c.path == path))
-    return True
+def remove_event_files(connection: Connection, paths: Collection[str]) -> dict[str, int]:
+    """Name files of events no longer, nor their ranges of ids; return how many rows each had that was named."""
+    rows: dict[str, int] = {}
+    for part in in_parts(sorted(paths)):
+        mine = INTAKE_FILES.c.path.in_(part)
+        rows |= dict(connection.execute(sa.select(INTAKE_FILES.c.path, INTAKE_FILES.c.rows).where(mine)).all())
+        connection.execute(INTAKE_FILES.delete().where(mine))
+        connection.execute(ROW_RANGES.delete().where(ROW_RANGES.c.path.in_(part)))
+    return rows
 
 
 # -- ids -------------------------------------------------------------------------------------------------------
@@ -292,9 +294,10 @@ def add_row_ranges(connection: Connection, rows: Sequence[Row]) -> None:
         connection.execute(ROW_RANGES.insert(), rows)
 
 
-def ranges_of_file(connection: Connection, path: str) -> Iterator[sa.Row[tuple[object, ...]]]:
-    """Iterate over the ranges of ids of a file's rows."""
-    yield from connection.execute(sa.select(ROW_RANGES).where(ROW_RANGES.c.path == path))
+def ranges_of_files(connection: Connection, paths: Collection[str]) -> Iterator[sa.Row[tuple[object, ...]]]:
+    """Iterate over the ranges of ids of the rows of some files."""
+    for part in in_parts(sorted(paths)):
+        yield from connection.execute(sa.select(ROW_RANGES).where(ROW_RANGES.c.path.in_(part)))
 
 
 def remove_ids_between(connection: Connection, first: int, last: int) -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "create_home",
     "go_on_at",
     "next_place",
+    "next_place_and_sweeps",
     "note_sweep",
     "read_heartbeats",
     "read_last_places",
@@ -172,6 +173,17 @@ def trim_superseded(connection: Connection) -> None:
 def sweeps(connection: Connection) -> int:
     """Return how often what a process may remember of queries and groups became void."""
     return int(connection.execute(sa.select(HOME.c.swept)).scalar_one())
+
+
+def next_place_and_sweeps(connection: Connection) -> tuple[int, int]:
+    """Return the place that the next event or command takes, and the number of sweeps."""
+    row = connection.execute(*_place_and_sweeps()).one()
+    return row.next_place, row.swept
+
+
+@prepared
+def _place_and_sweeps() -> sa.Select[Any]:
+    return sa.select(HOME.c.next_place, HOME.c.swept)
 
 
 def note_sweep(connection: Connection) -> None:

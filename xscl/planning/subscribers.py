@@ -21,7 +21,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from xscl.catalog.intake_order import next_place, sweeps
+from xscl.catalog.intake_order import next_place_and_sweeps
 from xscl.catalog.parts import finders_of
 from xscl.catalog.prepared import prepared
 from xscl.catalog.tables import GROUPS, IS_DROPPED, NEVER, QUERIES, in_parts
@@ -115,7 +115,7 @@ class Subscribers:
         """
         # What fails half way is read as a whole next time.
         known, self._range = self._range, None
-        read_until, swept = next_place(connection), sweeps(connection)
+        read_until, swept = next_place_and_sweeps(connection)
         self._read_finders(connection)
         changed = None
         # Queries that were removed may be some whose drops were not read.

@@ -31,9 +31,10 @@ from xscl.base.failpoints import step
 from xscl.base.local_copies import near_file
 from xscl.base.number_order import each_once
 from xscl.base.sealed import PAGE_CHECKSUMS, check_file, write_sealed
+from xscl.catalog.channels import read_watermarks
 from xscl.catalog.prepared import prepared
 from xscl.catalog.state_files import count_held, replace_state_files
-from xscl.catalog.tables import CHANNELS, STATE_FILES
+from xscl.catalog.tables import STATE_FILES
 from xscl.store.compaction import FileSet
 from xscl.store.home import Home
 from xscl.store.kept_rows import KeptRows
@@ -135,11 +136,13 @@ def files_by_kind(connection: Connection) -> dict[str, list[StateFile]]:
 
 def held_state(home: Home, connection: Connection) -> HeldState:
     """Read the join state as the last commit left it."""
-    return state_among(home, connection, files_by_kind(connection))
+    return state_among(home, files_by_kind(connection), read_watermarks(connection))
 
 
-def state_among(home: Home, connection: Connection, files: Mapping[str, Sequence[StateFile]]) -> HeldState:
-    """Read the join state as the last commit left it, whose files are among some, by kind."""
+def state_among(
+    home: Home, files: Mapping[str, Sequence[StateFile]], watermarks: Mapping[str, int | None]
+) -> HeldState:
+    """Return the join state as the last commit left it, whose files are among some, by kind."""
     rows = [file for of in files.values() for file in of]
     reach_path = next((file.path for file in rows if file.kind == "reach"), None)
     return HeldState(
@@ -147,7 +150,7 @@ def state_among(home: Home, connection: Connection, files: Mapping[str, Sequence
         files=tuple(file for file in rows if file.kind in ("witness", "link")),
         reach=None if reach_path is None else _read_reach(home.root / reach_path),
         reach_path=reach_path,
-        watermarks={row.name: row.watermark for row in connection.execute(*_watermarks())},
+        watermarks=watermarks,
     )
 
 
@@ -158,11 +161,6 @@ def _state_file(row: sa.RowMapping) -> StateFile:
 @prepared
 def _files() -> sa.Select[Any]:
     return sa.select(STATE_FILES).order_by(STATE_FILES.c.batch)
-
-
-@prepared
-def _watermarks() -> sa.Select[Any]:
-    return sa.select(CHANNELS.c.name, CHANNELS.c.watermark)
 
 
 @lru_cache(maxsize=4)

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.arrow_schemas import EVENT_SCHEMA
-from xscl.catalog.channels import note_beaten, note_processed, note_published, note_watermark, read_channels
+from xscl.catalog.channels import channel_of_row, note_beaten, note_processed, note_published, note_watermark
 from xscl.catalog.clocks import Clocks
 from xscl.catalog.prepared import prepared
 from xscl.catalog.queries import read_live_feeds, sources_by_channel
@@ -55,7 +55,8 @@ class ChannelClocks:
     """Greatest time of processed heartbeats."""
     settled: Mapping[str, int]
     """Place from which on all events were judged by the channel's lateness of now."""
-
+    watermarks: Mapping[str, int | None] = field(default_factory=dict)
+    """Time below which each channel is settled; None: events of any age may come."""
     kept: Mapping[str, int] = field(default_factory=dict)
     """Least event time that is kept, of each channel whose older events have gone."""
     former: Mapping[str, Sequence[tuple[int, int, int]]] = field(default_factory=dict)
@@ -101,25 +102,26 @@ class Watermarks:
 
 def channel_clocks(connection: Connection) -> ChannelClocks:
     """Read the clocks of the channels of a home."""
-    rows = connection.execute(*_times()).all()
+    rows = connection.execute(*_channels()).mappings().all()
     feeds = read_live_feeds(connection)
+    former = {row["name"]: row["former"] for row in rows if row["former"] is not None}
     return ChannelClocks(
-        read_channels(connection),
-        {row.name: row.processed for row in rows},
-        {row.name: row.published for row in rows},
-        {row.name: row.beaten for row in rows},
-        {row.name: row.settled for row in rows},
-        {row.name: row.kept_from for row in rows if row.kept_from is not None},
-        {row.name: read_stored(CHANNELS.c.former, row.former) for row in rows if row.former is not None},
+        {row["name"]: channel_of_row(row) for row in rows},
+        {row["name"]: row["processed"] for row in rows},
+        {row["name"]: row["published"] for row in rows},
+        {row["name"]: row["beaten"] for row in rows},
+        {row["name"]: row["settled"] for row in rows},
+        {row["name"]: row["watermark"] for row in rows},
+        {row["name"]: row["kept_from"] for row in rows if row["kept_from"] is not None},
+        {name: read_stored(CHANNELS.c.former, value) for name, value in former.items()},
         sources_by_channel(feeds),
         sources_by_channel(feed for feed in feeds if feed.is_final),
     )
 
 
 @prepared
-def _times() -> sa.Select[Any]:
-    names = "name", "processed", "published", "beaten", "settled", "former", "kept_from"
-    return sa.select(*(CHANNELS.c[name] for name in names))
+def _channels() -> sa.Select[Any]:
+    return sa.select(CHANNELS).order_by(CHANNELS.c.name)
 
 
 def event_times(paths: Sequence[str], first: int, last: int, taken: TakenEvents | None = None) -> EventTimes:

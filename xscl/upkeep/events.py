@@ -33,7 +33,7 @@ from xscl.base.failpoints import step
 from xscl.base.sealed import CHECKED_PAGES, PAGE_CHECKSUMS, write_sealed
 from xscl.base.types import now_micros
 from xscl.catalog.counters import REMOVED_EVENTS, add_to_total, note_removed_docids
-from xscl.catalog.events import add_event_files, add_row_ranges, ranges_of_file, remove_event_file, remove_ids_between
+from xscl.catalog.events import add_event_files, add_row_ranges, ranges_of_files, remove_event_files, remove_ids_between
 from xscl.catalog.intake_order import read_processed
 from xscl.catalog.state_files import retire_files
 from xscl.catalog.tables import INTAKE_FILES
@@ -186,7 +186,7 @@ class EventUpkeep:
         """Write the events of some files that are kept into one; how many were not."""
         home = self._home
         with home.catalog.read() as connection:
-            ranges = [row for file in inputs for row in ranges_of_file(connection, file.path)]
+            ranges = list(ranges_of_files(connection, [file.path for file in inputs]))
         paths = home.paths([file.path for file in inputs])
         told = _read(paths, ["docid", "channel", "ts", "id"]).sort_by("docid")
         docids = told.column("docid").to_numpy()
@@ -276,8 +276,9 @@ def _kept_mask(told: pa.Table, kept: Mapping[str, int]) -> npt.NDArray[np.bool_]
 
 def _take_out(connection: Connection, inputs: Sequence[EventFile]) -> None:
     """Remove the rows of files, as they are known here."""
+    rows = remove_event_files(connection, [file.path for file in inputs])
     for file in inputs:
-        if not remove_event_file(connection, file.path, rows=file.rows):
+        if rows.get(file.path) != file.rows:
             raise changed_elsewhere(file.path)
 
 

@@ -32,7 +32,7 @@ from xscl.catalog.event_counts import channel_counts
 from xscl.catalog.events import (
     files_between,
     forget_published,
-    remove_event_file,
+    remove_event_files,
     remove_event_ids,
     remove_ids_between,
 )
@@ -185,7 +185,7 @@ def _forget_events(home: Home, connection: Connection, damaged: Damaged) -> Done
     file = damaged.file
     assert file.first is not None and file.last is not None
     counts: Mapping[str, int] = channel_counts(connection, file.first, file.last)
-    remove_event_file(connection, file.path)
+    remove_event_files(connection, [file.path])
     if file.first < PUBLISHED:
         remove_ids_between(connection, file.first, file.last)
     else:

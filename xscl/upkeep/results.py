@@ -226,8 +226,9 @@ class ResultUpkeep:
     def _replace(self, inputs: Sequence[ResultFolder], path: str | None) -> None:
         """Have the batches of some folders name another one, or none."""
         with self._home.catalog.begin() as connection:
+            batches = move_results(connection, [folder.path for folder in inputs], path)
             for folder in inputs:
-                if move_results(connection, folder.path, path) != folder.batches:
+                if batches.get(folder.path) != folder.batches:
                     raise changed_elsewhere(folder.path)
             retire_files(connection, [folder.path for folder in inputs], now_micros())
 

@@ -15,7 +15,7 @@ from xscl.base.failpoints import hooked
 from xscl.base.types import Event
 from xscl.batches.report import BatchReport
 from xscl.catalog.catalog import Catalog
-from xscl.catalog.channels import read_channels
+from xscl.catalog.queries import read_live_feeds
 from xscl.engine import Engine
 from xscl.ingest.records import Heartbeat
 from xscl.store import watermarks
@@ -111,9 +111,9 @@ def test_channels_that_come_meanwhile_fail_no_batch(engine: Engine, monkeypatch:
 
     def after_another(connection: Connection) -> object:
         engine.ingest([Event(f"new{next(names)}", "e", 1, xml="<a/>")])
-        return read_channels(connection)
+        return read_live_feeds(connection)
 
-    monkeypatch.setattr(watermarks, "read_channels", after_another)
+    monkeypatch.setattr(watermarks, "read_live_feeds", after_another)
     assert sum(report.matches for report in engine.run_once(stop=lambda: next(names) > 20)) == 1
 
 
