@@ -7,6 +7,7 @@
 * ``batch``: A batch: a range of the intake order becomes committed matches
 * ``bindings``: Bindings of queries about absence: what the levels of a batch have found for their parts, by columns
 * ``deciding``: Answers that wait until times are settled: of absence, windows and steps
+* ``failing_queries``: Queries that make a batch fail as nobody foresaw: they are suspended before it
 * ``function_failures``: Functions of one's own that fail on values of matches: who hears of it
 * ``history_walk``: Held events walked, and joined among themselves, for some groups
 * ``home_told``: Telling the home's own channels of a batch, in the batch's transaction
@@ -32,6 +33,7 @@
 * ``run_handle``: A loop that processes batches in a thread of its own
 * ``settled``: Frontiers within a batch: how far the times of channels are settled at each of its places
 * ``steps``: Rows of steps, and how NEXT, FOLD and FILTER move them on
+* ``suspensions``: Suspensions of queries, which see nothing from a place of the intake order on
 * ``taking_back``: Matches that a batch takes back, and their rows of table ``retractions``
 * ``tasks``: Tasks of a level, which write files under fresh names, and return the names and some figures
 * ``walking``: Stage 1: documents of a level become witness rows, a part at a time, in this process or in a task

@@ -20,35 +20,16 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.docids import place_of
+from xscl.batches.suspensions import Suspended, Suspension, suspend
 from xscl.catalog.intake_order import read_repeated
 from xscl.catalog.parts import asking_of, parts_of
-from xscl.catalog.queries import suspend_query
 from xscl.catalog.quotas import Quotas, read_quotas
 from xscl.catalog.records import QueryInfo
 from xscl.catalog.tables import NEVER, QUERIES, in_parts
-from xscl.language.facts import is_sub_query
 from xscl.planning.planned import PlannedGroup, Value
-from xscl.registry.query_list import reads
 from xscl.store.results import NO_DOC, Combinations, Results
 
-__all__ = ["BindingCount", "PairCount", "Suspension", "Usage", "sight_cuts", "suspend_queries"]
-
-
-_CONDITION = "XSCL_QUOTA"
-
-
-@dataclass(frozen=True, slots=True)
-class Suspension:
-    """Suspension of a query that exceeded a quota in a batch."""
-
-    query: str
-    owner: str
-    place: int
-    """First place of the intake order that the query does not see."""
-    reason: str
-
-    def __str__(self) -> str:
-        return f"query {self.query} is suspended from place {self.place} on: [{_CONDITION}] {self.reason}"
+__all__ = ["BindingCount", "PairCount", "Usage", "sight_cuts", "suspend_queries"]
 
 
 # -- bindings --------------------------------------------------------------------------------------------------
@@ -205,26 +186,11 @@ def suspend_queries(connection: Connection, usage: Usage, batch: int, last: int)
     is_off = quotas.bindings is None and quotas.pairs is None
     if is_off or last <= read_repeated(connection):
         return []
-    found, ended = list[Suspension](), set[int]()
-    for info, parts in _exceeding(connection, quotas, usage, last):
-        reason = f"{' and '.join(parts)} in batch {batch}"
-        for query, name, owner in ((info.query, info.name, info.owner), *_around(connection, info.name)):
-            if query not in ended:
-                ended.add(query)
-                suspend_query(connection, query, last + 1, reason)
-                found.append(Suspension(name, owner, last + 1, reason))
-    # A query in parentheses is a part of those around it, which tell of it.
-    return [each for each in found if not is_sub_query(each.query)]
-
-
-def _around(connection: Connection, name: str) -> Iterator[tuple[int, str, str]]:
-    """Yield number, name and owner of the live queries that have a sub-query: they would wait for it in silence."""
-    if is_sub_query(name):
-        mine = QUERIES.c.docid_until == NEVER, reads(connection, name)
-        columns = QUERIES.c.query, QUERIES.c.qid, QUERIES.c.owner
-        for row in connection.execute(sa.select(*columns).where(*mine)).all():
-            yield row.query, row.qid, row.owner
-            yield from _around(connection, row.qid)
+    exceeding = [
+        Suspended(info.query, info.name, info.owner, f"{' and '.join(parts)} in batch {batch}")
+        for info, parts in _exceeding(connection, quotas, usage, last)
+    ]
+    return suspend(connection, exceeding, last + 1, "XSCL_QUOTA")
 
 
 class _Subscriber(NamedTuple):

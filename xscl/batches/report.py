@@ -10,8 +10,8 @@ from xscl.base.notebook import facts_html
 from xscl.batches.attempt import Attempt
 from xscl.batches.deciding.absence import Absences
 from xscl.batches.deciding.steps import Steps
-from xscl.batches.quotas import Suspension
 from xscl.batches.refusals import Rejection
+from xscl.batches.suspensions import Suspension
 
 __all__ = ["BatchReport", "report_of"]
 
@@ -61,7 +61,7 @@ class BatchReport:
     rejected: tuple[Rejection, ...] = ()
     """Documents that exceed a limit, and the queries that lack them; relation ``rejected`` has them too."""
     suspended: tuple[Suspension, ...] = ()
-    """Queries that exceeded a quota, and see nothing that comes after the batch."""
+    """Queries that exceeded a quota, and see nothing that comes after the batch, and queries that failed in it."""
     unmerged: str | None = None
     """Reason why files of join state were not merged, which the next batch tries again; None: no merge failed."""
 

@@ -377,7 +377,7 @@ def query_drop(name: str, at: ServedOptions) -> None:
 
 @command(query_app, "resume")
 def query_resume(name: str, at: ServedOptions) -> None:
-    """Have a query that a quota suspended go on from now, with the same ids of matches.
+    """Have a suspended query go on from now, with the same ids of matches.
 
     Example: xscl query resume same
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 from xscl.base.durations import parse_pause
 from xscl.base.errors import CatalogError, EngineError
@@ -12,13 +13,16 @@ from xscl.base.progress import told
 from xscl.base.settings import DEFAULT_BATCH_DOCS
 from xscl.base.system_errors import named_file_faults
 from xscl.batches.batch import process_batch
+from xscl.batches.failing_queries import FailingQueriesError, suspend_failing
 from xscl.batches.kernels import kernels_of
 from xscl.batches.ranges import BatchRange, next_batch
 from xscl.batches.report import BatchReport
 from xscl.batches.run_handle import Pauses, RunHandle, Work
+from xscl.batches.suspensions import Suspension
 from xscl.catalog.home_channels import HOME_CHANNELS
 from xscl.catalog.intake_order import read_last_places
 from xscl.engine.opened import OpenedHome
+from xscl.store.home import Home
 from xscl.store.orphans import tidy
 
 __all__ = ["Running"]
@@ -74,9 +78,28 @@ class Running(OpenedHome):
                 step("run.ranged")
                 told("events", span.first - 1, span.taken_in)
                 look_after()
-                reports.append(process_batch(home, self._driver, lambda: self.spark, span))
+                reports.append(self._processed(home, span, batch_docs))
                 then(reports[-1])
         return reports
+
+    def _processed(self, home: Home, span: BatchRange, batch_docs: int) -> BatchReport:
+        """Process a batch; where it fails by a query, suspend the query and process the batch without it."""
+        suspended: list[Suspension] = []
+        again: BatchRange | None = span
+        while again is not None:
+            try:
+                report = process_batch(home, self._driver, lambda: self.spark, again)
+            except FailingQueriesError as error:
+                found = suspend_failing(home, error, again.first)
+                if not found:
+                    raise error.__cause__ or error from None
+                suspended += found
+                # Plans go forward, and this one has the queries in its range.
+                self._planner.close()
+                again = next_batch(home, self._planner, batch_docs, beats=False)
+            else:
+                return replace(report, suspended=(*suspended, *report.suspended))
+        raise EngineError("XSCL_HOME_IN_USE", "another process has processed the batch meanwhile")
 
     def _tidy_once(self) -> None:
         if not self._is_tidy:

@@ -200,7 +200,7 @@ RELATIONS: Mapping[str, tuple[str, Mapping[str, str]]] = MappingProxyType(
                 "owner": "who registered it; empty: nobody said",
                 "level": "level of consistency of a query about absence; NULL: it is about none",
                 "late_for": "events of its channels that came too late for its memory, and in time for others",
-                "suspended": "quota that ended it, in words; NULL: none did",
+                "suspended": "reason for which it was ended: a quota, or a failure; NULL: it was not",
                 "released": "place where its suspension ended; NULL: it has not",
             },
         ),

@@ -26,6 +26,7 @@ from xscl.batches.deciding.step_corrections import came_since, corrected, having
 from xscl.batches.deciding.step_parts import PartMatches, PartMembers
 from xscl.batches.deciding.step_refusals import StepRefusals
 from xscl.batches.deciding.step_replay import Replay, before, moved_again
+from xscl.batches.failing_queries import FailingQueriesError, evaluating
 from xscl.batches.function_failures import own_terms
 from xscl.batches.memory.steps import Members, SharedStep
 from xscl.batches.settled import settled_times
@@ -281,6 +282,24 @@ class Steps:
 
     def _moved(
         self, step: SharedStep, look: _Look, members: Sequence[Member], settled: Sequence[Sequence[Settled]]
+    ) -> list[Decided]:
+        """Move the rows of some members on; where that fails, find out which of them it is.
+
+        Raises:
+            FailingQueriesError: it fails, as nobody foresaw.
+        """
+        try:
+            with evaluating({gid for gid, _ in members}):
+                return [*self._moved_together(step, look, members, settled)]
+        except FailingQueriesError as error:
+            half = len(members) // 2
+            if len(error.groups) > 1:
+                for some in (members[:half], members[half:]):
+                    self._moved(step, look, some, settled)
+            raise
+
+    def _moved_together(
+        self, step: SharedStep, look: _Look, members: Sequence[Member], settled: Sequence[Sequence[Settled]]
     ) -> Iterator[Decided]:
         """Move the rows of some members on; halves of them, where there are more than one query may have."""
         if not members:
@@ -302,7 +321,7 @@ class Steps:
         except TooMany:
             half = len(members) // 2
             for some in (members[:half], members[half:]):
-                yield from self._moved(step, look, some, settled)
+                yield from self._moved_together(step, look, some, settled)
             return
         self.changed |= bool(len(final))
         too_long = joined_rows([nothing, *tree.too_long, short])

@@ -19,6 +19,7 @@ import numpy as np
 
 from xscl.base.types import FIRST_TIME, LAST_TIME
 from xscl.base.values import digest_text
+from xscl.batches.failing_queries import evaluating
 from xscl.batches.windows.families import Family, Kind, Member
 from xscl.batches.windows.groups import Matches, Runs
 from xscl.batches.windows.parts import LastOfParts, last_of_parts
@@ -130,7 +131,7 @@ def answers(
     for unseen, members in views.items():
         for windows in _windows(family.kind, family.candidates(matches.without(unseen)), frontier):
             for member, which in family.asked(windows.spans, members):
-                for at, values in _chosen(member.definition, windows, which):
+                for at, values in _chosen(member, windows, which):
                     sees = _once(member, member.sees, values.group, int(windows.times[at]), told)
                     if sees:
                         yield member, windows.answer(at, values, sees)
@@ -149,7 +150,7 @@ def _of_several(
         sees = [since for since, of in zip(member.sees, unseen.tolist(), strict=True) if of == view]
         for windows in _windows(family.kind, family.candidates(matches.without(view)), frontier):
             for _, which in family.asked(windows.spans, np.array([place])):
-                for at, values in _chosen(member.definition, windows, which):
+                for at, values in _chosen(member, windows, which):
                     found.setdefault(windows.which(at, values.group), (windows, at, values, []))[3].extend(sees)
     # Whoever is told once sees windows in the order of their times.
     for _, (windows, at, values, all_) in sorted(found.items(), key=itemgetter(0)):
@@ -254,7 +255,13 @@ def begun(runs: Runs, every: int, window: int, least: int, most: int) -> Iterato
 # -- what is told --------------------------------------------------------------------------------------------------
 
 
-def _chosen(definition: Definition, windows: _Windows, which: Int64s | None) -> list[tuple[int, GroupValues]]:
+def _chosen(member: Member, windows: _Windows, which: Int64s | None) -> list[tuple[int, GroupValues]]:
+    """Return the places and values of the windows that satisfy all conditions of a member."""
+    with evaluating({member.gid}):
+        return _told(member.definition, windows, which)
+
+
+def _told(definition: Definition, windows: _Windows, which: Int64s | None) -> list[tuple[int, GroupValues]]:
     """Return the places and values of the windows that satisfy all conditions."""
     spans = windows.spans.some(which)
     may, all_told = _compared(definition, spans)

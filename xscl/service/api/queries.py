@@ -192,7 +192,7 @@ def explain_(name: Name, service: Running, holder: Reader) -> dict[str, Any]:
 
 @router.post("/{name}/resume", response_model=ResumedQuery, responses=problems(404, 409))
 def resume(name: Name, service: Running, holder: Writer) -> ResumedQuery:
-    """Have a query that a quota suspended go on from now, with the same ids of matches."""
+    """Have a suspended query go on from now, with the same ids of matches."""
     with service.registering:
         found = service.engine.resume(name)
     service.wake()
