@@ -28,7 +28,7 @@ CONDITION = "XSCL_QUERY_FAILED"
 
 _UNFORESEEN = ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError
 _FORESEEN = XsclError, pa.ArrowException
-"""Of these ones a document, a file or a function is the reason."""
+"""Failures by a document, a file or a function, which blame no query."""
 
 
 class FailingQueriesError(EngineError):

@@ -108,7 +108,7 @@ class Registering(OpenedHome):
         self.registry.drop(name)
 
     def resume(self, name: str) -> Resumed:
-        """Have a query that a quota suspended go on from now, with the same name, owner and ids of matches.
+        """Have a suspended query go on from now, with the same name, owner and ids of matches.
 
         The query does not see events from in between; ``query_once(text, name=name)`` asks for it.
 
