@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from math import prod
 
 from xscl.language.block_plans import BlockPlan, check_size, edges_around, guards_and_facts, path_to, with_ancestors
@@ -16,7 +17,7 @@ from xscl.language.column_types import BlockColumns, final_steps
 from xscl.language.compiled import CompiledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.language.guards import Lifted, lift
-from xscl.language.normalize import NormalBlock, NormalJoin, NormalQuery
+from xscl.language.normalize import NormalBlock, NormalQuery
 from xscl.language.row_windows import refuse_stream_rows
 from xscl.language.value_joins import JoinSides, check_comparisons
 from xscl.language.windows import settled_cases
@@ -95,6 +96,11 @@ class _Compiler:
         facts = _facts(normal, channels)
         self.columns = [BlockColumns(block, facts[block.channel]) for block in normal.blocks]
 
+    @cached_property
+    def sides(self) -> list[JoinSides]:
+        """Value joins with what is known of their two sides."""
+        return [JoinSides(self.normal, self.columns, join) for join in self.normal.joins]
+
     def compiled(self, like: CompiledQuery | None = None) -> CompiledQuery:
         """Compile the query; one that differs from another in guards alone is that one with other guards."""
         normal = self.normal
@@ -104,7 +110,7 @@ class _Compiler:
             return self._with_guards_of(plans, like)
         # Plans of another query have its vertices.
         plans = [self._plan(index, normal.blocks[index]) if alike[index] else plan for index, plan in enumerate(plans)]
-        check_comparisons(normal, self.columns)
+        check_comparisons(self.sides)
         check_size(plans)
         return self._joined(plans)
 
@@ -242,11 +248,11 @@ class _Compiler:
                 above = parent + offset if parent >= 0 else -1
                 vertices.append(Vertex(block, above, str(plan.definitions[node])))
         return JoinGraph(
-            tuple(vertices), tuple(each for join in self.normal.joins for each in self._value_joins(join, plans))
+            tuple(vertices), tuple(each for found in self.sides for each in self._value_joins(found, plans))
         )
 
-    def _value_joins(self, join: NormalJoin, plans: list[BlockPlan]) -> Iterator[ValueJoin]:
-        found = JoinSides(self.normal, self.columns, join)
+    def _value_joins(self, found: JoinSides, plans: list[BlockPlan]) -> Iterator[ValueJoin]:
+        join = found.join
         left, right = (plans[block].vertex[node] for block, node in found.nodes)
         for op, fn_l, fn_r in found.comparisons():
             kind = "BAND" if join.linear else _KINDS.get(op, "BAND")
@@ -294,8 +300,7 @@ class _Compiler:
     ) -> list[tuple[int, WitnessSpec]]:
         """Return the specs that stage 1 has to find, each with its block."""
         functions: dict[tuple[int, int], set[str | None]] = {}
-        for join in self.normal.joins:
-            sides = JoinSides(self.normal, self.columns, join)
+        for sides in self.sides:
             for side, names in zip(sides.nodes, sides.functions(), strict=True):
                 functions.setdefault(side, set()).update(names)
         if len(plans) == 1:

@@ -13,13 +13,13 @@ from xscl.language.normalize import MAX_JOINS, NormalJoin, NormalQuery
 __all__ = ["JoinSides", "check_comparisons"]
 
 
-def check_comparisons(normal: NormalQuery, columns: Sequence[BlockColumns]) -> None:
+def check_comparisons(sides: Sequence[JoinSides]) -> None:
     """Refuse more comparisons than a template may have, also where columns that are not known yet may make them.
 
     Raises:
         UnsupportedFeatureError: ``XSCL_TOO_MANY_ATOMS``.
     """
-    count = sum(JoinSides(normal, columns, join).most for join in normal.joins)
+    count = sum(each.most for each in sides)
     if count > MAX_JOINS:
         raise UnsupportedFeatureError(
             "XSCL_TOO_MANY_ATOMS",
