@@ -281,8 +281,8 @@ class _Line(NamedTuple):
 
 def _line_holds(runs: Sequence[RunView], edges: Mapping[int, Edge], line: _Line, left: _Side, right: _Side) -> Bools:
     """Tell whether the numbers of each pair of rows satisfy its inequality."""
-    scaled = line.f * right.number
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
+        scaled = line.f * right.number
         bound = scaled + line.add
         holds: Bools = _NUMBERS[line.op](left.number, bound)
         size = np.abs(left.number) + np.abs(scaled) + np.abs(line.add)

@@ -192,6 +192,19 @@ def test_values_that_only_fractions_tell_from_a_line(tmp_path: Path, monkeypatch
     assert engine.answers(text) == answers(parse_query(text), docs)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("line", ["y", "2 * y", "2 * y + 1", "-1 * y"])
+def test_numbers_near_the_greatest_double(tmp_path: Path, line: str) -> None:
+    values = (17 * 10**307, 17 * 10**307 + 1, -17 * 10**307, 85 * 10**306, 1, 34 * 10**307)
+    docs = [Doc("S", f"e{n}", n, f"<r><k>a</k><v>{value}</v></r>") for n, value in enumerate(values)]
+    texts = [f"S/r[./k->k][./v->x] JOIN {{k = l AND x {op} {line}, 6 s}} S/r[./k->l][./v->y]" for op in OPERATORS]
+    engine = LocalEngine(tmp_path, {text: compiled(text) for text in texts}, 0)
+    for part in (docs[:3], docs[3:]):
+        engine.run(part)
+    for text in texts:
+        assert engine.answers(text) == answers(parse_query(text), docs)
+
+
 @pytest.mark.parametrize("op", OPERATORS[:-1])
 def test_no_edge_that_two_values_satisfy_is_left_out(op: str) -> None:
     for seed in range(examples(280)):

@@ -168,6 +168,18 @@ def test_queries_with_numbers_of_their_own_are_answered_as_alone(tmp_path: Path)
         assert members(engine, "q3") == [["a40", "a43"], ["a41", "a43"]]
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_numbers_near_the_greatest_double_are_compared(tmp_path: Path) -> None:
+    great = 17 * 10**307
+    with home(tmp_path / "home") as engine:
+        engine.register("a[./k->k][./v->p] NEXT {k = l AND q > p} a[./k->l][./v->q]", name="rises")
+        engine.register("a[./k->k][./v->p] NEXT {k = l AND 2 * q = 2 * p} a[./k->l][./v->q]", name="alike")
+        events = [event("a", ts, ts, value) for ts, value in enumerate([great, great, -great, great + 1])]
+        run(engine, [*events, event("a", 99, 10_000, 1, "other")], 1)
+        assert members(engine, "rises") == [["a0", "a3"], ["a1", "a3"], ["a2", "a3"]]
+        assert members(engine, "alike") == [["a0", "a1"]]
+
+
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_no_two_members_are_versions_of_one_item(tmp_path: Path, size: int) -> None:
     def entry(item: str, ts: int, value: int) -> xscl.Event:

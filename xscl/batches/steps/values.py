@@ -128,8 +128,9 @@ class Pairs:
         good: Bools = np.asarray(COMPARISONS[each.op](left.values, right.values), dtype=np.bool_)
         there = ~(np.isnan(left.values) | np.isnan(right.values))
         with np.errstate(invalid="ignore", over="ignore"):
-            far = np.abs(left.values - right.values) > _CLOSE * (left.sizes + right.sizes)
-        sure = far & np.isfinite(left.sizes + right.sizes) | left.exact & right.exact
+            sizes = left.sizes + right.sizes
+            far = np.abs(left.values - right.values) > _CLOSE * sizes
+        sure = far & np.isfinite(sizes) | left.exact & right.exact
         good &= there
         unsure = np.flatnonzero(there & ~sure)
         if len(unsure):
