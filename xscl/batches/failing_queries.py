@@ -16,7 +16,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from xscl.base.errors import EngineError, XsclError
-from xscl.base.shown import bounded_message
+from xscl.base.shown import bounded_message, dotted
 from xscl.batches.suspensions import Suspended, Suspension, suspend
 from xscl.catalog.intake_order import read_processed
 from xscl.catalog.tables import NEVER, QUERIES
@@ -70,7 +70,8 @@ def suspend_failing(home: Home, failed: FailingQueriesError, first: int) -> list
     if len(failed.groups) != 1:
         return []
     (gid,) = failed.groups
-    reason = bounded_message(f"its evaluation failed: {_told(failed.__cause__)}")
+    # What failed may be a stranger's text.
+    reason = bounded_message(dotted(f"its evaluation failed: {_told(failed.__cause__)}"))
     with home.catalog.begin() as connection:
         if read_processed(connection, lock=True) != first - 1:
             return []

@@ -107,6 +107,7 @@ def test_one_that_fails_is_suspended_and_no_other_is(
         (suspension,) = report.suspended
         assert (suspension.query, suspension.place, suspension.condition) == (name, report.first, "XSCL_QUERY_FAILED")
         assert "Error" in suspension.reason and "test_failing_queries.py, line" in suspension.reason
+        assert suspension.reason.isprintable()
         (report,) = play(engine, range(18, 27))
         assert not report.suspended
     info = engine.home.catalog.ask(read_query, name)
@@ -135,6 +136,21 @@ def test_all_queries_of_the_group_are_suspended_and_the_first_batch_may_fail(
     found = sorted((each.query, each.place) for report in reports for each in report.suspended)
     assert [query for query, _ in found] == ["last", "same", "sum"] and len({place for _, place in found}) == 1
     assert listed(engine, "max") and not listed(engine, "sum") and not listed(engine, "last")
+
+
+def test_a_replay_may_fail(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(engine, STEPS)
+    play(engine, range(9))
+    engine.ingest([Event("a", "late", 3, xml="<x><k>u</k><v>9</v></x>")])
+    engine.run_once()
+    replayed = engine.replay_late()
+    with monkeypatch.context() as patch:
+        fail_steps(engine, "next3", patch)
+        (report,) = engine.run_once()
+    (suspension,) = report.suspended
+    assert (suspension.query, suspension.place, report.replayed) == ("next3", replayed.place, 1)
+    (report,) = play(engine, range(9, 18))
+    assert report.matches and not report.suspended
 
 
 def test_a_failure_of_what_queries_share_fails_the_batch(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
