@@ -17,14 +17,14 @@ import sqlalchemy as sa
 
 from xscl.base.errors import EngineError, XsclError
 from xscl.base.shown import bounded_message, dotted
-from xscl.batches.suspensions import Suspended, Suspension, suspend
+from xscl.batches.suspensions import Culprit, Suspension, suspend
 from xscl.catalog.intake_order import read_processed
 from xscl.catalog.tables import NEVER, QUERIES
 from xscl.store.home import Home
 
-__all__ = ["CONDITION", "FailingQueriesError", "evaluating", "suspend_failing"]
+__all__ = ["FailingQueriesError", "evaluating", "suspend_failing"]
 
-CONDITION = "XSCL_QUERY_FAILED"
+_CONDITION = "XSCL_QUERY_FAILED"
 
 _UNFORESEEN = ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError
 _FORESEEN = XsclError, pa.ArrowException
@@ -77,7 +77,7 @@ def suspend_failing(home: Home, failed: FailingQueriesError, first: int) -> list
             return []
         live = QUERIES.c.gid == gid, QUERIES.c.docid_until == NEVER
         rows = connection.execute(sa.select(QUERIES.c.query, QUERIES.c.qid, QUERIES.c.owner).where(*live)).all()
-        return suspend(connection, [Suspended(*row, reason) for row in rows], first, CONDITION)
+        return suspend(connection, [Culprit(*row, reason) for row in rows], first, _CONDITION)
 
 
 def _told(cause: BaseException | None) -> str:

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from xscl.base.docids import place_of
-from xscl.batches.suspensions import Suspended, Suspension, suspend
+from xscl.batches.suspensions import Culprit, Suspension, suspend
 from xscl.catalog.intake_order import read_repeated
 from xscl.catalog.parts import asking_of, parts_of
 from xscl.catalog.quotas import Quotas, read_quotas
@@ -187,7 +187,7 @@ def suspend_queries(connection: Connection, usage: Usage, batch: int, last: int)
     if is_off or last <= read_repeated(connection):
         return []
     exceeding = [
-        Suspended(info.query, info.name, info.owner, f"{' and '.join(parts)} in batch {batch}")
+        Culprit(info.query, info.name, info.owner, f"{' and '.join(parts)} in batch {batch}")
         for info, parts in _exceeding(connection, quotas, usage, last)
     ]
     return suspend(connection, exceeding, last + 1, "XSCL_QUOTA")

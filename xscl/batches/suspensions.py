@@ -14,7 +14,7 @@ from xscl.catalog.tables import NEVER, QUERIES
 from xscl.language.facts import is_sub_query
 from xscl.registry.query_list import reads
 
-__all__ = ["Suspended", "Suspension", "suspend"]
+__all__ = ["Culprit", "Suspension", "suspend"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +26,14 @@ class Suspension:
     place: int
     """First place of the intake order that the query does not see."""
     reason: str
-    condition: str = "XSCL_QUOTA"
+    condition: str
 
     def __str__(self) -> str:
         return f"query {self.query} is suspended from place {self.place} on: [{self.condition}] {self.reason}"
 
 
-class Suspended(NamedTuple):
-    """A query that is to be suspended."""
+class Culprit(NamedTuple):
+    """A query that is to be suspended, and the reason."""
 
     query: int
     name: str
@@ -41,7 +41,7 @@ class Suspended(NamedTuple):
     reason: str
 
 
-def suspend(connection: Connection, queries: Iterable[Suspended], place: int, condition: str) -> list[Suspension]:
+def suspend(connection: Connection, queries: Iterable[Culprit], place: int, condition: str) -> list[Suspension]:
     """Suspend queries from a place on, with those around the ones that stand in parentheses; return what to tell."""
     found, ended = list[Suspension](), set[int]()
     for each in queries:
@@ -54,11 +54,11 @@ def suspend(connection: Connection, queries: Iterable[Suspended], place: int, co
     return [each for each in found if not is_sub_query(each.query)]
 
 
-def _around(connection: Connection, part: Suspended) -> Iterator[Suspended]:
+def _around(connection: Connection, part: Culprit) -> Iterator[Culprit]:
     """Yield the live queries that have a sub-query: they would wait for it in silence."""
     if is_sub_query(part.name):
         mine = QUERIES.c.docid_until == NEVER, reads(connection, part.name)
         for row in connection.execute(sa.select(QUERIES.c.query, QUERIES.c.qid, QUERIES.c.owner).where(*mine)).all():
-            around = Suspended(row.query, row.qid, row.owner, part.reason)
+            around = Culprit(row.query, row.qid, row.owner, part.reason)
             yield around
             yield from _around(connection, around)

@@ -56,7 +56,7 @@ def read_channels(connection: Connection) -> dict[str, ChannelInfo]:
 
 
 def channel_of_row(row: sa.RowMapping) -> ChannelInfo:
-    """Return the channel that a row of table ``channels`` is, or one of its columns that ``ChannelInfo`` has."""
+    """Return the channel of a row that has all columns that ``ChannelInfo`` needs."""
     schema = None if row["schema"] is None else read_stored(CHANNELS.c.schema, row["schema"])
     values = {name: row[name] for name in _OF_INFO}
     return ChannelInfo(**{**values, "element": row["element"] or row["name"], "schema": schema})

@@ -207,6 +207,12 @@ def _open_standard_streams() -> None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115
 
 
+def _tell_notes(error: BaseException) -> None:
+    """Tell what was done before an error, such as suspensions of queries."""
+    for note in getattr(error, "__notes__", ()):
+        complain(f"  {note}")
+
+
 def start() -> None:
     """Run the command line as a process of its own."""
     _open_standard_streams()
@@ -231,6 +237,7 @@ def main() -> None:
         if Output.verbose:
             raise
         complain(f"error: {error}")
+        _tell_notes(error)
         sys.exit(1)
     except UnicodeEncodeError as error:
         if Output.verbose:
@@ -251,4 +258,5 @@ def main() -> None:
             where = "a file, or the output, cannot be used" if error.filename is None else error.filename
             text = f"{where}: {error.strerror}"
         complain(f"error: {text}")
+        _tell_notes(error)
         sys.exit(1)

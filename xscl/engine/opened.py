@@ -16,6 +16,7 @@ from xscl.base.notebook import facts_html
 from xscl.base.settings import DEFAULT_SETTINGS, Settings
 from xscl.batches.memory.driver import Driver
 from xscl.batches.run_handle import CLOSED, RunHandle
+from xscl.batches.suspensions import Suspension
 from xscl.catalog.intake_order import read_last_places
 from xscl.catalog.kept_groups import KeptGroups
 from xscl.planning.planner import Planner
@@ -66,6 +67,8 @@ class OpenedHome:
         self._spark_lock = threading.Lock()
         self._run_lock = RunLock(home.root)
         self._is_tidy = False
+        self._untold: list[Suspension] = []
+        """Suspensions before batches that failed once more, which the next report tells of."""
 
     def __enter__(self) -> Self:
         return self

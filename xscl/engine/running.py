@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 from xscl.base.durations import parse_pause
@@ -18,7 +18,6 @@ from xscl.batches.kernels import kernels_of
 from xscl.batches.ranges import BatchRange, next_batch
 from xscl.batches.report import BatchReport
 from xscl.batches.run_handle import Pauses, RunHandle, Work
-from xscl.batches.suspensions import Suspension
 from xscl.catalog.home_channels import HOME_CHANNELS
 from xscl.catalog.intake_order import read_last_places
 from xscl.engine.opened import OpenedHome
@@ -63,6 +62,7 @@ class Running(OpenedHome):
             return self._is_closed or stop()
 
         with (
+            self._telling_suspensions(),
             self._running_batches() as home,
             self._run_lock.held(),
             named_file_faults(home.root),
@@ -84,22 +84,39 @@ class Running(OpenedHome):
 
     def _processed(self, home: Home, span: BatchRange, batch_docs: int) -> BatchReport:
         """Process a batch; where it fails by a query, suspend the query and process the batch without it."""
-        suspended: list[Suspension] = []
         again: BatchRange | None = span
         while again is not None:
             try:
                 report = process_batch(home, self._driver, lambda: self.spark, again)
             except FailingQueriesError as error:
-                found = suspend_failing(home, error, again.first)
-                if not found:
-                    raise error.__cause__ or error from None
-                suspended += found
-                # Plans go forward, and this one has the queries in its range.
-                self._planner.close()
-                again = next_batch(home, self._planner, batch_docs, beats=False)
+                again = self._without_failing(home, error, again.first, batch_docs)
             else:
-                return replace(report, suspended=(*suspended, *report.suspended))
+                report = replace(report, suspended=(*self._untold, *report.suspended))
+                self._untold.clear()
+                return report
         raise EngineError("XSCL_HOME_IN_USE", "another process has processed the batch meanwhile")
+
+    @contextmanager
+    def _telling_suspensions(self) -> Iterator[None]:
+        """Note suspensions that no report tells of on the error that keeps the batch from running again."""
+        try:
+            yield
+        except BaseException as error:
+            for suspension in self._untold:
+                error.add_note(str(suspension))
+            raise
+
+    def _without_failing(
+        self, home: Home, error: FailingQueriesError, first: int, batch_docs: int
+    ) -> BatchRange | None:
+        """Suspend the queries by which a batch failed, and read the batch again."""
+        found = suspend_failing(home, error, first)
+        if not found:
+            raise error.__cause__ or error from None
+        self._untold += found
+        # Plans go forward, and this one has the queries in its range.
+        self._planner.close()
+        return next_batch(home, self._planner, batch_docs, beats=False)
 
     def _tidy_once(self) -> None:
         if not self._is_tidy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,13 @@ import pytest
 
 import xscl
 from xscl import Event
-from xscl.base.errors import EngineError
+from xscl.base.errors import EngineError, XsclError
 from xscl.batches.deciding import steps
 from xscl.batches.failing_queries import FailingQueriesError, evaluating
 from xscl.batches.windows import answers
 from xscl.catalog.queries import read_query
-from xscl.engine import Engine
+from xscl.cli import app as command_line
+from xscl.engine import Engine, running
 
 WINDOWS = {
     "sum": "SELECT k, sum(v) AS s FROM a/x[./k->k][./v->v] WINDOW 4 s EVERY 2 s GROUP BY k",
@@ -151,6 +153,43 @@ def test_a_replay_may_fail(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> N
     assert (suspension.query, suspension.place, report.replayed) == ("next3", replayed.place, 1)
     (report,) = play(engine, range(9, 18))
     assert report.matches and not report.suspended
+
+
+def test_suspensions_are_told_also_where_the_batch_fails_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(engine, STEPS)
+    process, tries = running.process_batch, itertools.count()
+
+    def full(*given: Any) -> Any:
+        if next(tries) == 1:
+            raise OSError(28, "No space left on device")
+        return process(*given)
+
+    with monkeypatch.context() as patch:
+        fail_steps(engine, "next3", patch)
+        patch.setattr(running, "process_batch", full)
+        with pytest.raises(XsclError, match="XSCL_DISK_FULL") as raised:
+            play(engine, range(9))
+        assert any("query next3 is suspended" in note for note in raised.value.__notes__)
+        (report,) = engine.run_once()
+    assert [each.query for each in report.suspended] == ["next3"]
+    (report,) = play(engine, range(9, 18))
+    assert not report.suspended
+
+
+def test_commands_tell_what_was_done_before_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = EngineError("XSCL_DISK_FULL", "there is no room")
+    error.add_note("query \x1b[31mq is suspended")
+
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr(command_line, "app", fail)
+    with pytest.raises(SystemExit):
+        command_line.main()
+    told = capsys.readouterr().err
+    assert "[XSCL_DISK_FULL]" in told and "q is suspended" in told and "\x1b" not in told
 
 
 def test_a_failure_of_what_queries_share_fails_the_batch(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
