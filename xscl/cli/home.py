@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -13,12 +14,16 @@ import typer
 from xscl.base.errors import CatalogError, SourceError
 from xscl.base.shown import counted
 from xscl.cli.options import HomeOptions, Printing, SparkOptions, exit_partly, say
-from xscl.cli.printing import print_rows
+from xscl.cli.printing import Format, print_rows
 
 if TYPE_CHECKING:
     from xscl.upkeep.archive_manifest import Packed
+    from xscl.upkeep.doctor import Check
 
 __all__ = ["doctor", "export", "import_", "init"]
+
+_CHECKED = "check", "state", "found", "advice"
+"""Columns of checks."""
 
 
 def init(at: HomeOptions) -> None:
@@ -65,14 +70,40 @@ def doctor(
         return
     if dry_run:
         raise typer.BadParameter("--dry-run goes with --repair")
-    session = on.session()
-    checks = list(
-        examine(at.works_here(), at.catalog, start=start, deep=deep, named=at.home is not None, session=session)
-    )
-    rows = [{"check": c.what, "state": c.state, "found": c.found, "advice": c.advice} for c in checks]
-    print_rows(rows, ["check", "state", "found", "advice"], printing.chosen())
-    if not all(check.ok for check in checks):
+    named, session = at.home is not None, on.session()
+    examined = partial(examine, at.works_here(), at.catalog, start=start, deep=deep, named=named, session=session)
+    if not _print_checks(examined, printing.chosen()):
         raise typer.Exit(1)
+
+
+def _print_checks(examined: Callable[..., Iterator[Check]], format_: Format) -> bool:
+    """Print checks, and tell whether all is well.
+
+    A table has a part of its own for the checks in which Spark starts.  They may take long, and no other finding waits
+    for them.
+    """
+    waiting: list[dict[str, str]] = []
+    fine = True
+
+    def rows(before_spark: Callable[[], None]) -> Iterator[dict[str, str]]:
+        nonlocal fine
+        for check in examined(before_spark=before_spark):
+            fine &= check.ok
+            yield {"check": check.what, "state": check.state, "found": check.found, "advice": check.advice}
+
+    def show() -> None:
+        if waiting:
+            print_rows(waiting, _CHECKED, format_)
+            sys.stdout.flush()
+            waiting.clear()
+
+    if format_ is Format.table:
+        for row in rows(show):
+            waiting += [row]
+        show()
+    else:
+        print_rows(rows(sys.stdout.flush), _CHECKED, format_)
+    return fine
 
 
 def export(

@@ -8,7 +8,7 @@ import platform
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -59,6 +59,7 @@ def examine(
     deep: bool = False,
     named: bool = False,
     session: SessionOptions = LOCAL,
+    before_spark: Callable[[], None] = lambda: None,
 ) -> Iterator[Check]:
     """Make all checks, the slow ones last.
 
@@ -69,6 +70,7 @@ def examine(
         named: somebody gave this home, so that it must be there.
         session: where Spark runs; if it is not simply here, its nodes are looked at.
         start: make the class archive if there is none, and hold starts of our session against plain ones.
+        before_spark: is called before the slow checks, in which Spark starts.
     """
     yield _python()
     yield from _packages()
@@ -76,6 +78,7 @@ def examine(
     if java is not None:
         yield java
     yield from _home(home, catalog_url, deep=deep, named=named)
+    before_spark()
     if java is not None and java.ok:
         yield _class_archive(java.found, make=start)
         if start:

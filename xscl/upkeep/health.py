@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,11 +25,13 @@ from xscl.base.errors import CatalogError
 from xscl.base.locks import holder
 from xscl.base.sealed import LIST, damaged_files
 from xscl.base.system_errors import damage_told
+from xscl.base.temporary import let_folder_go
 from xscl.catalog.counters import REMOVED_EVENTS, total
 from xscl.catalog.event_counts import channel_counts
 from xscl.catalog.groups import stored_rt, stored_template
 from xscl.catalog.intake_order import sweeps
 from xscl.catalog.parts import has_parts
+from xscl.catalog.read_only import is_read_only, reader_of
 from xscl.catalog.tables import (
     BATCHES,
     CHANNELS,
@@ -161,14 +164,24 @@ def looks_like_a_catalogue(path: Path) -> str | None:
     if not path.is_file():
         return None
     try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        try:
+        with _connected(path) as connection:
             found = str(connection.execute("pragma quick_check(1)").fetchone()[0])
-        finally:
-            connection.close()
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         return damage_told(error)
     return None if found == "ok" else found
+
+
+@contextmanager
+def _connected(path: Path) -> Iterator[sqlite3.Connection]:
+    """Connect with a database to read it, also where its log cannot be read without a copy."""
+    reader = reader_of(path) if is_read_only(path) else None
+    try:
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True) if reader is None else reader.connect()) as connection:
+            yield connection
+    finally:
+        if reader is not None and reader.copy is not None:
+            let_folder_go(reader.copy)
 
 
 def _checked_database(connection: Connection, deep: bool) -> str | None:

@@ -101,6 +101,33 @@ def test_a_home_that_cannot_be_written_is_listed(root: Path, log: str, capsys: p
     writer.close()
 
 
+@pytest.mark.parametrize("closed", ["all", "the folder alone"])
+def test_the_doctor_calls_a_home_sound_whose_writer_was_killed(
+    root: Path, closed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = sqlite3.connect(root / "catalog.db")
+    writer.execute("update channels set lateness = 5000000")
+    writer.commit()
+    log = root / "catalog.db-wal"
+    content = log.read_bytes()
+    writer.close()
+    log.write_bytes(content)
+    assert not (root / "catalog.db-shm").exists()
+    temporary = root.parent / "temporary"
+    temporary.mkdir()
+    close_to_others(root)
+    if closed == "the folder alone":
+        for file in root.glob("catalog.db*"):
+            file.chmod(0o666)
+    temporary.chmod(0o777)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    with as_another_user():
+        checks = {check.what: check for check in doctor._home(root, None, deep=False, named=True)}
+        assert not [*temporary.iterdir()]
+    assert checks.keys() == {"home", "writing"} and checks["home"].ok, checks
+    assert checks["writing"].ok == (closed == "all")
+
+
 def test_the_copy_of_a_log_goes_when_the_home_is_closed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = sqlite3.connect(root / "catalog.db")
     writer.execute("update channels set lateness = 5000000")

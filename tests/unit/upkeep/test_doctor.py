@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import xscl.upkeep.doctor
+from xscl.cli.app import main
 from xscl.upkeep.doctor import Check, examine
 
 PROJECT = tomllib.loads((Path(__file__).resolve().parents[3] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -60,3 +61,23 @@ def test_the_source_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     monkeypatch.setattr(xscl.upkeep.doctor, "requires", requires)
     checks = {check.what: check for check, _ in zip(examine(tmp_path, None), range(2), strict=False)}
     assert checks["packages"].ok and "not installed" in checks["packages"].found
+
+
+@pytest.mark.parametrize("format_", ["table", "ndjson"])
+def test_what_is_found_is_shown_before_spark_starts(
+    format_: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = []
+
+    def starts() -> Check:
+        shown.append(capsys.readouterr().out)
+        return Check("Spark", True, "starts")
+
+    monkeypatch.setattr(xscl.upkeep.doctor, "_spark", starts)
+    monkeypatch.setattr("sys.argv", ["xscl", "doctor", "--home", str(tmp_path / "none"), "--format", format_])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    (before,) = shown
+    assert "FAILS" in before and "none at" in before
+    assert "starts" in capsys.readouterr().out
