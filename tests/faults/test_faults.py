@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -64,6 +65,40 @@ def condition_of(call: Callable[[], object]) -> str:
         call()
     assert raised.value.hint, "it says what to do"
     return raised.value.condition
+
+
+INPUTS = {
+    ".ndjson": [
+        "".join(f'{{"channel": "S", "id": "{n}", "ts": {n}, "xml": "<a/>"}}\n' for n in range(start, start + 7_000))
+        for start in (0, 7_000)
+    ],
+    ".csv": ["k,v\n" + "".join(f"{n},{n % 7}\n" for n in range(start, start + 900)) for start in (0, 900)],
+}
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_intake_on_a_full_disk_tells_what_was_taken_before(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files, root = [tmp_path / f"{number}{name}" for number in range(2)], tmp_path / "home"
+    for file, content in zip(files, INPUTS[name], strict=True):
+        file.write_text(content, encoding="utf-8")
+    count = sum(content.count("\n") - name.endswith(".csv") for content in INPUTS[name])
+    init_home(root).catalog.close()
+    words = ["xscl", "ingest", *map(str, files), "--home", str(root), "--channel", "S"]
+    monkeypatch.setattr("sys.argv", words)
+    with hooked(full_disk("intake.commit", 2, tmp_path)), pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr().err
+    assert ended.value.code == 1 and "[XSCL_DISK_FULL]" in told
+    found = re.search(r"([\d,]+) events of the input taken in before", told)
+    assert found is not None, told
+    before = int(found[1].replace(",", ""))
+    assert 0 < before < count
+    with pytest.raises(SystemExit):
+        main()
+    told = capsys.readouterr().err
+    assert f"{count - before:,} events taken" in told and f"{before:,} known already" in told
 
 
 # -- disks -----------------------------------------------------------------------------------------------------

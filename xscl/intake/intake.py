@@ -42,7 +42,7 @@ from xscl.intake.feed_memory import FeedStates
 from xscl.intake.heartbeats import take_heartbeat
 from xscl.intake.record_runs import record_runs
 from xscl.intake.removals import take_removals
-from xscl.intake.report import IntakeReport
+from xscl.intake.report import IntakeReport, noted_on_errors
 from xscl.intake.row_changes import take_changes
 from xscl.intake.rows import take_rows, take_table
 from xscl.intake.transaction import Terms, note_refusals, open_chunk
@@ -80,14 +80,22 @@ class Intake:
             return positions_in(connection, start)
 
     def take(self, records: Iterable[Record]) -> IntakeReport:
-        """Take records in their order; everything that can be taken is."""
+        """Take records in their order; everything that can be taken is.
+
+        An error has a note of what was taken in before it.
+        """
         report = IntakeReport()
+        with noted_on_errors(report):
+            self.take_more(records, report)
+        return report
+
+    def take_more(self, records: Iterable[Record], report: IntakeReport) -> None:
+        """Take records as ``take`` does, and count them in a report."""
         for chunk in record_runs(_without_notes(records, report)):
             # Nothing that a chunk becomes is part of a cycle, so the collector can wait.
             with named_file_faults(self.home.root), collecting_later():
                 self._take(chunk, report)
                 chunk.clear()  # else the collector, which begins again now, would look at all records
-        return report
 
     def _take(self, chunk: list[Record], report: IntakeReport) -> None:
         first = chunk[0]

@@ -32,7 +32,7 @@ from xscl.intake.intake import Intake
 from xscl.intake.part_files import EventsToWrite, RowsToWrite, Target, kept_rows, write_decisions, write_placed
 from xscl.intake.part_pieces import EventPiece, RowPiece
 from xscl.intake.part_waves import Files, Left, Source, Step, Wave, Waves, waves_of, work_folder
-from xscl.intake.report import IntakeReport
+from xscl.intake.report import IntakeReport, noted_on_errors
 from xscl.intake.rows import place_rows, refuse_all, row_channel, without_known
 from xscl.intake.transaction import Chunk, open_chunk
 from xscl.spark.places import Place
@@ -64,7 +64,7 @@ def take_frame_parts(intake: Intake, source: Source, place: Place) -> IntakeRepo
 
 def _take(intake: Intake, source: Source, parts: Iterable[Left] | None, place: Place) -> IntakeReport:
     report = IntakeReport()
-    with work_folder(intake) as folder:
+    with noted_on_errors(report), work_folder(intake) as folder:
         waves = Waves(intake, source, place, folder, report)
         with closing(waves_of(waves, parts)) as every:
             for wave in every:
@@ -85,7 +85,7 @@ def _settled(wave: Wave) -> list[Left]:
         first = waiting[0]
         if first.piece is None:
             part = wave.parts[waiting.popleft().part]
-            wave.report.add(wave.intake.take(wave.source.records(part)))
+            wave.intake.take_more(wave.source.records(part), wave.report)
         elif isinstance(first.piece, Noted):
             waiting.popleft()
             wave.report.note_input(f"{first.piece.source}: {first.piece.text}")

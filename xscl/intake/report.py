@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
 from xscl.base.errors import SourceError
 from xscl.base.notebook import facts_html
+from xscl.base.shown import counted
 from xscl.ingest.records import Rejected
 
-__all__ = ["IntakeReport", "Outcome"]
+__all__ = ["IntakeReport", "Outcome", "noted_on_errors"]
 
 Outcome = Literal["taken", "version", "shared", "duplicate", "rejected"]
 """Outcome of one event; a ``version`` is taken, too."""
@@ -125,6 +128,19 @@ class IntakeReport:
         self.tolerant += 1
         if len(self.flaws) < _SHOWN:
             self.flaws.append(flaw)
+
+
+@contextmanager
+def noted_on_errors(report: IntakeReport) -> Iterator[None]:
+    """Note on an error what was taken in before it: whoever reads it knows where to go on."""
+    try:
+        yield
+    except Exception as error:
+        done = f"{counted(report.taken, 'event')} of the input taken in before"
+        if report.rejected:
+            done += f", {report.rejected:,} rejected"
+        error.add_note(f"{done}; give the same input again: what is known is not taken twice")
+        raise
 
 
 def _place(problem: Rejected) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from xscl.base.errors import EngineError
+from xscl.base.errors import EngineError, XsclError
 from xscl.base.system_errors import file_fault, spark_reason, worker_fault
 from xscl.spark.session import session_has_ended
 
@@ -30,8 +30,16 @@ def named_task_faults(root: Path) -> Iterator[None]:
     except (PySparkException, Py4JError, ConnectionError) as error:
         if session_has_ended():
             gone = "the intake failed: Java, in which Spark runs, has ended"
-            raise EngineError("XSCL_SPARK_GONE", gone, hint=_TAKEN) from error
+            raise _with_notes(error, EngineError("XSCL_SPARK_GONE", gone, hint=_TAKEN)) from error
         if isinstance(error, ConnectionError):
             raise
         failed = EngineError("XSCL_INTAKE", f"the intake failed in Spark: {spark_reason(str(error))}", hint=_TAKEN)
-        raise file_fault(error, root) or worker_fault(str(error)) or failed from error
+        named = file_fault(error, root) or worker_fault(str(error)) or failed
+        raise _with_notes(error, named) from error
+
+
+def _with_notes(error: BaseException, named: XsclError) -> XsclError:
+    """Give a named error the notes of the one that it stands for."""
+    for note in getattr(error, "__notes__", ()):
+        named.add_note(note)
+    return named
