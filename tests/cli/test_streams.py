@@ -49,7 +49,7 @@ def test_an_encoding_without_a_character_is_named(folder: Path) -> None:
     assert "PYTHONIOENCODING=utf-8" in done.stderr
     assert shell(folder, command, PYTHONIOENCODING="utf-8").returncode == 0
     done = shell(folder, rf"{XSCL} match list $'\xff'")
-    assert (done.returncode, done.stderr) == (1, "error: '\\udcff' has bytes that are no UTF-8\n")
+    assert (done.returncode, done.stderr) == (1, "error: [XSCL_BAD_OPTION] '\\udcff' has bytes that are no UTF-8\n")
 
 
 def test_readers_who_have_seen_enough_are_no_failure(folder: Path) -> None:

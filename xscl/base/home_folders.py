@@ -14,7 +14,8 @@ CATALOG_FILE = "catalog.db"
 
 def is_home(folder: Path) -> bool:
     """Tell whether a folder is a home, also one that has lost a part."""
-    there = sum((folder / name).is_dir() for name in HOME_FOLDERS)
+    # Names that no folder can have fail elsewhere in pathlib.
+    there = sum(os.path.isdir(folder / name) for name in HOME_FOLDERS)  # noqa: PTH112
     return there == len(HOME_FOLDERS) or (there > 0 and (folder / CATALOG_FILE).is_file())
 
 

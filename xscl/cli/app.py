@@ -244,7 +244,7 @@ def main() -> None:
             raise
         if error.encoding == "utf-8":
             # Python keeps bytes of arguments that are no UTF-8 as halves of pairs.
-            complain(f"error: {ascii(error.object)} has bytes that are no UTF-8")
+            complain(f"error: [XSCL_BAD_OPTION] {ascii(error.object)} has bytes that are no UTF-8")
         else:
             complain(f"error: the encoding {error.encoding} of the output has no {error.object[error.start]!r}")
             complain("  hint: PYTHONIOENCODING=utf-8, or a locale of UTF-8, lets all characters through")

@@ -109,10 +109,10 @@ def open_home(root: str | Path, catalog_url: str | None = None) -> Home:
 
 
 def require_readable(root: Path, catalog_url: str | None = None) -> None:
-    """Refuse a home that this user may not read; nothing is said of one that is not there.
+    """Refuse a home that this user may not read; nothing is said of one that is not there, and could be.
 
     Raises:
-        CatalogError: ``XSCL_HOME_CLOSED``.
+        CatalogError: ``XSCL_HOME_CLOSED``; ``XSCL_NO_HOME``: no folder can have such a name.
     """
     looked_at = (root, *(root / folder for folder in HOME_FOLDERS))
     try:
@@ -122,6 +122,9 @@ def require_readable(root: Path, catalog_url: str | None = None) -> None:
             closed.append(catalog)
     except PermissionError:
         closed = [root]
+    except OSError as error:
+        # A name that is too long, or links in a circle.
+        raise CatalogError("XSCL_NO_HOME", f"there can be no home at {root}: {error.strerror}") from None
     if closed:
         raise CatalogError(
             "XSCL_HOME_CLOSED",

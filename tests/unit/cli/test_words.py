@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import xscl
 from xscl.answers.sql.tokens import parse_refusal
-from xscl.cli.app import app
+from xscl.cli.app import app, main
 from xscl.cli.signals import ended_by_signals
 from xscl.upkeep.doctor import examine
 
@@ -111,3 +111,17 @@ def test_hints_name_the_call_beside_the_command(tmp_path: Path) -> None:
             engine.drop_channel("T")
         with pytest.raises(xscl.CatalogError, match="the relation feeds"):
             engine.fetch_feeds(["https://example.org/feed"])
+
+
+@pytest.mark.parametrize("command", ["query list", "run --once", "feed list", "export -", "init", "doctor --repair"])
+def test_a_home_with_a_name_that_is_too_long(
+    command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tmp_path / ("a" * 300)
+    monkeypatch.setattr("sys.argv", ["xscl", *command.split(), "--home", str(root)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr().err
+    assert ended.value.code == 1 and "[XSCL_NO_HOME]" in told and "name too long" in told
+    check = next(check for check in examine(root, None, named=True) if check.what == "home")
+    assert not check.ok and str(root) in check.found
