@@ -8,6 +8,7 @@ or planned for it anywhere else.
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -156,6 +157,8 @@ class Catalog:
         self._file = Path(name) if engine.dialect.name == "sqlite" and name and name != ":memory:" else None
         self._inode: tuple[int, int] | None = None
         """Inode of the file when it was opened."""
+        self._own = threading.local()
+        """Each thread's ``connection`` of the transaction that it began last, until its end."""
 
     @property
     def is_missing(self) -> bool:
@@ -164,6 +167,7 @@ class Catalog:
 
     def close(self) -> None:
         """Give the database back, and remove the copy of it that was read."""
+        self._end_what_was_left()
         self.engine.dispose()
         if self._reader is not None and self._reader.copy is not None:
             let_folder_go(self._reader.copy)
@@ -203,7 +207,9 @@ class Catalog:
                 f"{self._file} and its folder cannot be written by this user, or their disk is read-only",
                 hint="listings need no more than reading; to change something, use the home's owner or a copy",
             )
+        self._end_what_was_left()
         with self._connected() as connection:
+            self._own.connection = connection
             self._lock(connection, lock)
             try:
                 step("catalog.begin")
@@ -213,7 +219,19 @@ class Catalog:
                 connection.rollback()
                 raise
             connection.commit()
+        self._own.connection = None
         step("catalog.committed")
+
+    def _end_what_was_left(self) -> None:
+        """Undo this thread's last transaction, if it was left without its end.
+
+        Ctrl-C may come right before the end.  Then nothing ends the transaction while a traceback refers to it, and
+        this thread would wait for its own lock.  For the same reason a thread has no two transactions at once.
+        """
+        left, self._own.connection = getattr(self._own, "connection", None), None
+        if left is not None and not left.closed:
+            left.invalidate()
+            left.close()
 
     @staticmethod
     def _lock(connection: Connection, lock: sa.Select[tuple[object]]) -> None:

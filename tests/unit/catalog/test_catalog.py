@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -101,6 +102,26 @@ def test_a_statement_that_is_stopped_gives_the_lock_back(catalog: Catalog) -> No
     other.rollback()
     other.close()
     assert kept.value.__traceback__ is not None
+    assert catalog.ask(catalog.version) != 99
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_transaction_that_was_left_without_its_end_does_not_lock_its_own_thread_out(
+    catalog: Catalog, *, closed: bool
+) -> None:
+    """As where Ctrl-C comes between the last statement of the transaction and its end, and a traceback is kept."""
+    left = catalog.begin()
+    left.__enter__().execute(HOME.update().values(schema_version=99))
+    if closed:
+        catalog.close()
+        other = sqlite3.connect(str(catalog.engine.url.database), timeout=0)
+        other.execute("begin immediate")
+        other.close()
+    with catalog.begin() as connection:
+        add(catalog, connection, "q")
+    del left  # what is left of it undoes nothing more
+    gc.collect()
+    assert len(catalog.ask(read_queries)) == 1
     assert catalog.ask(catalog.version) != 99
 
 
