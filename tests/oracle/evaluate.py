@@ -564,12 +564,13 @@ def _time(text: str) -> datetime | None:
         return None  # weeks and days of a year are no times here
     try:
         found = datetime.fromisoformat(text.strip())
-        found.astimezone(UTC)
+        if len(text) == len("2026-01-01"):
+            return found.replace(tzinfo=UTC)
+        if found.tzinfo is None:
+            return None
+        return found.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-    if len(text) == len("2026-01-01"):
-        return found.replace(tzinfo=UTC)
-    return found if found.tzinfo is not None else None
 
 
 def _xpath_compare(value: str | float | bool | None, op: str, literal: ast.Literal_) -> bool:
