@@ -221,3 +221,29 @@ def test_what_is_not_names_the_groups() -> None:
     with pytest.raises(FailingQueriesError, match="KeyError") as raised, evaluating({1, 2}):
         {}["a"]
     assert raised.value.groups == {1, 2}
+
+
+@pytest.mark.parametrize("kind", ["windows", "steps", "one of both"])
+def test_all_that_fail_cost_one_attempt_more(engine: Engine, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = range(3, 23)
+    windows = {f"w{n}": WINDOWS["sum"].replace("WINDOW 4 s", f"WINDOW {n} s") for n in lengths}
+    chains = {f"s{n}": STEPS["next2"].replace("2 s", f"{n} s") for n in lengths}
+    fails = {"windows": [*windows], "steps": [*chains], "one of both": ["w3", "s3"]}[kind]
+    begin(engine, {**windows, **chains, **OTHERS})
+    process, tries = running.process_batch, itertools.count(1)
+
+    def counted(*given: Any) -> Any:
+        next(tries)
+        return process(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "process_batch", counted)
+        fail_windows(engine, " ".join(name for name in fails if name in windows), patch)
+        for name in fails:
+            if name in chains:
+                fail_steps(engine, name, patch)
+        (report,) = play(engine, range(30))
+    assert sorted(each.query for each in report.suspended) == sorted(fails)
+    # Windows and steps are evaluated one after the other.
+    assert next(tries) - 1 == (3 if kind == "one of both" else 2)
+    assert all(listed(engine, name) for name in {**windows, **chains, **OTHERS}.keys() - fails)

@@ -10,6 +10,7 @@ from xscl.base.docids import place_of
 from xscl.base.errors import XsclError
 from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.base.types import LAST_TIME, Match, MatchEvent, MatchSource
+from xscl.batches.failing_queries import Failing
 from xscl.batches.windows.answers import Answer, Frontier, answers
 from xscl.batches.windows.documents import answer_documents, window_answer_id
 from xscl.batches.windows.families import Member, families
@@ -54,10 +55,12 @@ def of_windows(
     last = int(place_of(docs).max())
     settled = Frontier(_NEVER, np.array([last]), np.array([LAST_TIME + 1]))
     (family,) = families([Member(0, definition, (-1,))])
+    failing = Failing()
     told = sorted(
-        (answer for _, answer in answers(family, Matches(rows), settled, {0: {}})),
+        (answer for _, answer in answers(family, Matches(rows), settled, {0: {}}, failing)),
         key=lambda each: (each.ts, each.values.group),
     )
+    failing.end()
     documents = in_fresh_dictionary(answer_documents, [(definition, answer) for answer in told])
     seen = set()
     for answer, document in zip(told, documents, strict=True):

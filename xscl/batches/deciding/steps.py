@@ -26,7 +26,7 @@ from xscl.batches.deciding.step_corrections import came_since, corrected, having
 from xscl.batches.deciding.step_parts import PartMatches, PartMembers
 from xscl.batches.deciding.step_refusals import StepRefusals
 from xscl.batches.deciding.step_replay import Replay, before, moved_again
-from xscl.batches.failing_queries import FailingQueriesError, evaluating
+from xscl.batches.failing_queries import Failing, FailingQueriesError, evaluating
 from xscl.batches.function_failures import own_terms
 from xscl.batches.memory.steps import Members, SharedStep
 from xscl.batches.settled import settled_times
@@ -108,6 +108,7 @@ class Steps:
     """Least starts of rows that replayed events may change, by step and how long before a match these may be."""
     _versions: Versions = field(default_factory=dict)
     """Versions among the documents of rows."""
+    _failing: Failing = field(default_factory=Failing)
     _matches: PartMatches = field(init=False)
     _teller: Teller = field(init=False)
 
@@ -153,6 +154,7 @@ class Steps:
         self._places = np.unique(np.concatenate([[self.batch.span.first], *every]).astype(np.int64))
         self._known = {}
         found = [(each, *one) for each in mine for one in self._decided(each, times)]
+        self._failing.end()
         known = [one for _, one, since in found if since is None]
         self._teller.tell([one for one in known if one.told is None])
         # A document has the place at which it came for those who end first: they see nothing behind it.
@@ -283,20 +285,22 @@ class Steps:
     def _moved(
         self, step: SharedStep, look: _Look, members: Sequence[Member], settled: Sequence[Sequence[Settled]]
     ) -> list[Decided]:
-        """Move the rows of some members on; where that fails, find out which of them it is.
+        """Move the rows of some members on; where that fails, find out and note which of them it is.
 
         Raises:
-            FailingQueriesError: it fails, as nobody foresaw.
+            FailingQueriesError: it fails for several, as nobody foresaw, and for none alone.
         """
         try:
             with evaluating({gid for gid, _ in members}):
                 return [*self._moved_together(step, look, members, settled)]
         except FailingQueriesError as error:
-            half = len(members) // 2
+            half, noted = len(members) // 2, self._failing.count
             if len(error.groups) > 1:
                 for some in (members[:half], members[half:]):
                     self._moved(step, look, some, settled)
-            raise
+            if self._failing.count == noted:
+                self._failing.note(error)
+            return []
 
     def _moved_together(
         self, step: SharedStep, look: _Look, members: Sequence[Member], settled: Sequence[Sequence[Settled]]

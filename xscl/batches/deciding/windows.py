@@ -22,6 +22,7 @@ from xscl.base.safe_xml import in_fresh_dictionary
 from xscl.batches.attempt import Attempt
 from xscl.batches.bindings import Parts, bindings
 from xscl.batches.deciding.made_answers import shown_name, write_made
+from xscl.batches.failing_queries import Failing
 from xscl.batches.function_failures import failed, failed_value
 from xscl.batches.memory.windows import Asked
 from xscl.batches.publishing.documents import Made
@@ -70,6 +71,7 @@ class Windows:
     """Whether matches came."""
     _told: int = 0
     """Number of times that something was answered."""
+    _failing: Failing = field(default_factory=Failing)
 
     def begin(self) -> None:
         """Read what the batch begins with."""
@@ -102,6 +104,7 @@ class Windows:
         made: list[tuple[Windowed, Answer]] = []
         for shared in mine:
             made += self._answered(shared, found.get(shared, ROWLESS), settled)
+        self._failing.end()
         self._tell(made)
 
     def end(self) -> None:
@@ -195,7 +198,9 @@ class Windows:
         for family in each.families:
             buckets = stores.of(family)
             over = matches if buckets is None else buckets.matches
-            yield from ((each.groups[of.gid], answer) for of, answer in answers(family, over, frontier, told))
+            yield from (
+                (each.groups[of.gid], answer) for of, answer in answers(family, over, frontier, told, self._failing)
+            )
             if family.kind.last is None:
                 behind = (
                     reach_of(family.kind, frontier.now, matches) if buckets is None else matches.since(buckets.until)

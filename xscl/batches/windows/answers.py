@@ -19,7 +19,7 @@ import numpy as np
 
 from xscl.base.types import FIRST_TIME, LAST_TIME
 from xscl.base.values import digest_text
-from xscl.batches.failing_queries import evaluating
+from xscl.batches.failing_queries import Failing, FailingQueriesError, evaluating
 from xscl.batches.windows.families import Family, Kind, Member
 from xscl.batches.windows.groups import Matches, Runs
 from xscl.batches.windows.parts import LastOfParts, last_of_parts
@@ -113,7 +113,7 @@ def least_needed(kind: Kind, now: int) -> int:
 
 
 def answers(
-    family: Family, matches: Matches, frontier: Frontier, told: Mapping[int, Told]
+    family: Family, matches: Matches, frontier: Frontier, told: Mapping[int, Told], failing: Failing
 ) -> Iterator[tuple[Member, Answer]]:
     """Yield what is answered in a batch.
 
@@ -122,6 +122,7 @@ def answers(
         matches: all that windows may have.
         frontier: how far times are settled.
         told: answers of before, for ``ONCE PER``, by group of queries; they are brought up to date.
+        failing: notes the groups whose evaluation fails, as nobody foresaw; they have no answers.
     """
     if frontier.now <= frontier.before or not len(matches) or not _numbers(family.kind, matches, frontier):
         return
@@ -131,16 +132,16 @@ def answers(
     for unseen, members in views.items():
         for windows in _windows(family.kind, family.candidates(matches.without(unseen)), frontier):
             for member, which in family.asked(windows.spans, members):
-                for at, values in _chosen(member, windows, which):
+                for at, values in _chosen(member, windows, which, failing):
                     sees = _once(member, member.sees, values.group, int(windows.times[at]), told)
                     if sees:
                         yield member, windows.answer(at, values, sees)
     for place in several:
-        yield from _of_several(family, place, matches, frontier, told)
+        yield from _of_several(family, place, matches, frontier, told, failing)
 
 
 def _of_several(
-    family: Family, place: int, matches: Matches, frontier: Frontier, told: Mapping[int, Told]
+    family: Family, place: int, matches: Matches, frontier: Frontier, told: Mapping[int, Told], failing: Failing
 ) -> Iterator[tuple[Member, Answer]]:
     """Yield the answers of a member whose queries do not see the same; each is told once to those who see the same."""
     member = family.members[place]
@@ -150,7 +151,7 @@ def _of_several(
         sees = [since for since, of in zip(member.sees, unseen.tolist(), strict=True) if of == view]
         for windows in _windows(family.kind, family.candidates(matches.without(view)), frontier):
             for _, which in family.asked(windows.spans, np.array([place])):
-                for at, values in _chosen(member, windows, which):
+                for at, values in _chosen(member, windows, which, failing):
                     found.setdefault(windows.which(at, values.group), (windows, at, values, []))[3].extend(sees)
     # Whoever is told once sees windows in the order of their times.
     for _, (windows, at, values, all_) in sorted(found.items(), key=itemgetter(0)):
@@ -255,10 +256,14 @@ def begun(runs: Runs, every: int, window: int, least: int, most: int) -> Iterato
 # -- what is told --------------------------------------------------------------------------------------------------
 
 
-def _chosen(member: Member, windows: _Windows, which: Int64s | None) -> list[tuple[int, GroupValues]]:
-    """Return the places and values of the windows that satisfy all conditions of a member."""
-    with evaluating({member.gid}):
-        return _told(member.definition, windows, which)
+def _chosen(member: Member, windows: _Windows, which: Int64s | None, failing: Failing) -> list[tuple[int, GroupValues]]:
+    """Return the places and values of the windows that satisfy all conditions of a member; none if that fails."""
+    try:
+        with evaluating({member.gid}):
+            return _told(member.definition, windows, which)
+    except FailingQueriesError as error:
+        failing.note(error)
+        return []
 
 
 def _told(definition: Definition, windows: _Windows, which: Int64s | None) -> list[tuple[int, GroupValues]]:
