@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import prod
-from operator import is_
 
 from xscl.base.errors import UnsupportedFeatureError
 from xscl.base.replacing import replaced
@@ -261,7 +260,8 @@ def compile_filled(
         return _compile_filled(filled, channels, like, guarded=guarded)
     guarded = bool(like.absence.ends)
     wanted, *forbidden = _parts_filled(filled, channels, like, guarded=guarded)
-    absence = replaced(like.absence, wanted=wanted, forbidden=tuple(forbidden))
+    ends = tuple([(channel, own) for (channel, _), own in zip(like.absence.ends, filled.ends, strict=True)])
+    absence = replaced(like.absence, wanted=wanted, forbidden=tuple(forbidden), ends=ends)
     return _compile_filled(filled, channels, like, guarded=guarded, absence=absence)
 
 
@@ -289,7 +289,7 @@ def _parts_filled(
     return tuple(
         [
             known
-            if all(map(is_, part.normal.blocks, known.compiled.normal.blocks))
+            if part.normal is known.compiled.normal
             else _part(part.text, _compile_filled(part, channels, known.compiled, guarded=guarded))
             for part, known in zip(filled.parts, like.parts, strict=True)
         ]
@@ -304,8 +304,10 @@ def _compile_filled(
     guarded: bool,
     absence: CompiledAbsence | None = None,
 ) -> CompiledQuery:
-    if filled.guards is None and filled.joins is not None:
-        return replaced(like, normal=filled.normal, group=_with_joins(like.group, filled.joins))
+    if filled.guards is None and (filled.joins is not None or filled.normal is like.normal):
+        group = like.group if filled.joins is None else _with_joins(like.group, filled.joins)
+        made = replaced(like, normal=filled.normal, group=group)
+        return made if absence is None else _with_absence(made, absence, like.level)
     if (
         filled.guards is None
         or prod(len(guard.alternatives) for guard, _ in filled.guards if guard) > MOST_ALTERNATIVES

@@ -31,7 +31,7 @@ from xscl.xpath.automaton.automaton import WitnessSpec
 from xscl.xpath.automaton.states import spec_digests
 from xscl.xpath.pattern import Definition
 
-__all__ = ["compile_normal", "lifted_like"]
+__all__ = ["compile_normal", "lifted_like", "links_of"]
 
 _KINDS: Mapping[str, EdgeKind] = {"=": "EQ", "!=": "NE"}
 
@@ -74,6 +74,12 @@ def compile_normal(
         # Rows of links put matches together that ``ONCE`` exchanges, and know no guards.
         found = _Compiler(normal, channels, with_guards=False).compiled()
     return found
+
+
+def links_of(normal: NormalQuery) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """Return the pairs of blocks that are joined with each other in each case."""
+    joined = {(normal.variables[join.left][0], normal.variables[join.right][0]) for join in normal.joins}
+    return tuple(linked_blocks(len(normal.blocks), joined, case) for case in normal.cases)
 
 
 def _facts(normal: NormalQuery, channels: Mapping[str, ChannelFacts]) -> dict[str, ChannelFacts]:
@@ -138,7 +144,7 @@ class _Compiler:
             group=Group(
                 instance,
                 settled_cases(normal.cases, instance, channels_, streams, guards),
-                self._links(),
+                links_of(self.normal),
                 streams,
                 tuple(sorted(asked)),
                 guards,
@@ -228,12 +234,6 @@ class _Compiler:
         results = [(index, block.result) for index, block in enumerate(self.normal.blocks)]
         return [*results, *(self.normal.variables[name] for name in self.normal.selected)]
 
-    def _links(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """Return the pairs of blocks that are joined with each other in each case."""
-        variables = self.normal.variables
-        joined = {(variables[join.left][0], variables[join.right][0]) for join in self.normal.joins}
-        return tuple(linked_blocks(len(self.normal.blocks), joined, case) for case in self.normal.cases)
-
     def _streams(self) -> tuple[int, ...]:
         """Return the stream that each block names, 0 for a channel; nothing if no block names one."""
         streams = tuple(columns.facts.stream for columns in self.columns)
@@ -290,7 +290,7 @@ class _Compiler:
             nodes=tuple(OutputNode(block, plans[block].definitions[node].key) for block, node in place),
             output_edges=tuple(sorted(output_edges)),
             results=tuple(place[at] for at in self._results()),
-            links=tuple(sorted({pair for links in self._links() for pair in links})),
+            links=tuple(sorted({pair for links in links_of(self.normal) for pair in links})),
         )
 
     # -- stage 1 -----------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Constants in braces of a join that texts may differ in, and their places in what is compiled.
 
-A number of a comparison of two variables is a factor or an addend of one value join.  The length of a window is a bound
-of event times.  Others are constants of conditions on one variable, like those of brackets.
+A number of a comparison of two variables is a factor or an addend of one value join.  The length of the only window of
+two blocks is a bound of event times; bounds that follow from several windows are told anew.  Others are constants of
+conditions on one variable, like those of brackets.
 """
 
 from __future__ import annotations
@@ -12,22 +13,24 @@ from fractions import Fraction
 from itertools import product
 from typing import NamedTuple, TypeVar
 
+from xscl.base.errors import QueryError
 from xscl.base.replacing import replaced
+from xscl.language.compile_joins import links_of
 from xscl.language.compiled import CompiledQuery, FilledJoins
 from xscl.language.normalize import NormalJoin, NormalQuery
 from xscl.language.outlines.filled_conditions import Refused
 from xscl.language.outlines.marks import Varying
-from xscl.language.outlines.step_marks import COMPARISONS, varying_number, varying_text
+from xscl.language.outlines.step_marks import varying_end, varying_number, varying_text
+from xscl.language.syntax import ast
 from xscl.language.syntax.tokens import Token
+from xscl.language.windows import cases_of, placed_joins
 from xscl.templates.bounds import Bounds, Case
 from xscl.templates.graph import ValueJoin
 
-__all__ = ["JoinMarks", "Numbers", "join_marks", "varying_in_joins"]
+__all__ = ["JoinMarks", "LengthPlace", "Numbers", "join_marks", "length_place", "varying_in_joins"]
 
 Join = TypeVar("Join", NormalJoin, ValueJoin)
 
-_OTHERS = frozenset(("in", "last", "maxwindow", "unbounded"))
-"""Words of other windows."""
 Numbers = Mapping[Fraction, Fraction]
 """Numbers by the marks in whose places they stand: of comparisons, and of microseconds."""
 
@@ -40,33 +43,41 @@ def varying_in_joins(tokens: Sequence[Token], first: CompiledQuery) -> dict[tupl
         first: the text, compiled.
     """
     found: dict[tuple[int, int], Varying] = {}
-    if not _is_plain(first):
+    joined = [first] if first.absence is None else [part.compiled for part in first.parts]
+    if len(first.normal.blocks) == 1 and first.absence is None or not all(map(_is_plain, joined)):
         return found
-    # Bounds of three blocks follow from several windows.
-    begin, is_alone = tokens[0].start, len(first.normal.blocks) == 2 and _has_one_window(tokens)
+    begin = tokens[0].start
     for at in _in_braces(tokens):
         token = tokens[at]
-        known = varying_number(tokens, at) if token.kind == "number" else varying_text(tokens, at)
-        if known is not None and (known.unit is None or is_alone):
-            found[token.start - begin, token.end - begin] = replace(known, is_joined=True)
+        if token.kind == "string":
+            known = varying_text(tokens, at)
+        else:
+            known = varying_number(tokens, at) or varying_end(tokens, at)
+        if known is not None:
+            # Texts of parts have numbers as they are written.
+            found[token.start - begin, token.end - begin] = replace(known, is_joined=first.absence is None)
     return found
 
 
 def _is_plain(first: CompiledQuery) -> bool:
-    """Tell whether the order of vertices depends on no number of a join, and no bound on another one."""
+    """Tell whether the order of vertices depends on no number of a join."""
     instance = first.group.instance
     blocks = [node.block for node in instance.nodes[: len(instance.variables)]]
-    return len(first.normal.blocks) > 1 and len({*zip(blocks, instance.variables, strict=True)}) == len(blocks)
+    return len({*zip(blocks, instance.variables, strict=True)}) == len(blocks)
 
 
-def _has_one_window(tokens: Sequence[Token]) -> bool:
-    """Tell whether the braces of a join have one plain window: bounds are the least of all windows."""
-    kinds = [token.kind for token in tokens]
-    inside = tokens[kinds.index("{") : kinds.index("}")] if "{" in kinds and "}" in kinds else ()
-    words = [token.value.lower() for token in inside if token.kind == "name"]
-    commas = sum(token.kind == "," for token in inside) - words.count("once")
-    has_atoms = any(token.kind in COMPARISONS for token in inside)
-    return commas == has_atoms and _OTHERS.isdisjoint(words)
+def _has_one_window(source: ast.Source) -> bool:
+    """Tell whether two blocks have one plain window: bounds are the least of all windows."""
+    if (
+        isinstance(source, ast.Block)
+        or not isinstance(source.left, ast.Block)
+        or not isinstance(source.right, ast.Block)
+    ):
+        return False
+    timed = [each for each in source.windows if not isinstance(each, ast.Window) or each.kind != "once"]
+    return len(timed) == 1 and all(
+        isinstance(each, ast.Window) and each.kind in ("within", "range") and each.high is not None for each in timed
+    )
 
 
 def _in_braces(tokens: Sequence[Token]) -> Iterator[int]:
@@ -120,6 +131,93 @@ class _BoundPlace(NamedTuple):
     sign: int
 
 
+class LengthPlace(NamedTuple):
+    """Place of a mark in a window, or in the end of an absence."""
+
+    name: str
+    """Name of the end: ``low``, ``high`` or ``offset``."""
+    mark: Fraction
+    sign: int
+    open: int
+    """Microseconds by which an end is moved that does not belong to the window."""
+
+    def value(self, numbers: Numbers) -> int:
+        """Return the length with a number for the mark."""
+        return self.sign * int(numbers[self.mark]) + self.open
+
+
+def length_place(name: str, length: int | None, marks: Sequence[Fraction]) -> LengthPlace | None:
+    """Return the place of a mark in a length; None: there is none."""
+    for mark, sign, moved in product(marks, (1, -1), (0, 1, -1)) if length is not None else ():
+        if length == sign * mark + moved:
+            return LengthPlace(name, mark, sign, moved)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Windows:
+    """Windows with marks, of which bounds of event times are made."""
+
+    source: ast.Source
+    places: tuple[tuple[tuple[LengthPlace, ...], ...], ...]
+    """Places of the marks in each window of each join."""
+    first: NormalQuery
+
+    def marks(self) -> list[Fraction]:
+        """Return the marks."""
+        return [place.mark for join in self.places for window in join for place in window]
+
+    def cases(self, numbers: Numbers) -> tuple[Case, ...]:
+        """Return the bounds with numbers for marks.
+
+        Raises:
+            Refused: no event times satisfy them, or notes may be others.
+        """
+        first = self.first
+        block_of = {name: block for name, (block, _) in first.variables.items()}
+        source = _with_lengths(self.source, iter(self.places), numbers)
+        try:
+            cases = cases_of(source, "", block_of, first.block_names)
+        except QueryError:
+            raise Refused from None  # the refusal has to name places of the text
+        if _finite(cases) != _finite(first.cases):
+            raise Refused
+        return cases
+
+
+def _finite(cases: Sequence[Case]) -> list[list[bool]]:
+    return [[bounds.finite for bounds in case] for case in cases]
+
+
+def _windows(source: ast.Source, first: NormalQuery, marks: Sequence[Fraction]) -> _Windows:
+    places = []
+    for placed in placed_joins(source):
+        found = [
+            tuple(
+                place
+                for name, length in (("low", window.low), ("high", window.high))
+                if (place := length_place(name, length, marks)) is not None
+            )
+            for window in placed.join.windows
+        ]
+        places.append(tuple(found))
+    return _Windows(source, tuple(places), first)
+
+
+def _with_lengths(
+    source: ast.Source, places: Iterator[Sequence[Sequence[LengthPlace]]], numbers: Numbers
+) -> ast.Source:
+    if isinstance(source, ast.Block):
+        return source
+    left = _with_lengths(source.left, places, numbers)
+    right = _with_lengths(source.right, places, numbers)
+    windows = [
+        replaced(window, **{place.name: place.value(numbers) for place in own}) if own else window
+        for window, own in zip(source.windows, next(places), strict=True)
+    ]
+    return replaced(source, left=left, right=right, windows=tuple(windows))
+
+
 class _OfGroup(NamedTuple):
     """Marks in what a query is compiled to."""
 
@@ -140,6 +238,10 @@ class JoinMarks:
     cases: tuple[_BoundPlace, ...]
     group: _OfGroup | None
     """Marks in what is compiled; None: a query with other constants is compiled from its normal form."""
+    windows: _Windows | None
+    """Windows of which the bounds are made; None: ``cases`` has the marks in these."""
+    links: tuple[tuple[tuple[int, int], ...], ...]
+    """Pairs of blocks that are joined with each other in each case of the first query."""
 
     def filled(self, normal: NormalQuery, numbers: Numbers) -> tuple[NormalQuery, FilledJoins | None]:
         """Return a normal form with numbers for marks, and what depends on these.
@@ -150,31 +252,65 @@ class JoinMarks:
         joins = _with_numbers(self.normal.joins, self.joins, numbers)
         if len({*joins}) < len(joins):
             raise Refused
-        normal = replaced(normal, joins=joins, cases=_with_bounds(self.normal.cases, self.cases, numbers))
-        if self.group is None:
+        if self.windows is None:
+            cases = _with_bounds(self.normal.cases, self.cases, numbers)
+        else:
+            cases = self.windows.cases(numbers)
+        normal = replaced(normal, joins=joins, cases=cases)
+        if self.group is None or (self.windows is not None and links_of(normal) != self.links):
             return normal, None
         of_instance = sorted(_with_numbers(self.group.joins, self.group.of_joins, numbers), key=_columns)
-        return normal, FilledJoins(tuple(of_instance), _with_bounds(self.group.cases, self.group.of_cases, numbers))
+        if self.windows is None:
+            cases = _with_bounds(self.group.cases, self.group.of_cases, numbers)
+        return normal, FilledJoins(tuple(of_instance), cases)
 
 
-def join_marks(marked: CompiledQuery, first: CompiledQuery, marks: Sequence[Fraction]) -> JoinMarks:
-    """Return the places of marks in a compiled query; ``first`` is the same with other constants.
+def join_marks(marked: CompiledQuery, first: CompiledQuery, marks: Sequence[Fraction], source: ast.Source) -> JoinMarks:
+    """Return the places of marks in a compiled query.
+
+    Args:
+        marked: the query with marks.
+        first: the same with other constants.
+        marks: the marks.
+        source: the FROM clause with marks.
 
     Raises:
         Refused: they are not all there once.
     """
-    joins, cases = _joins(marked.normal.joins, marks), _bounds(marked.normal.cases, marks)
-    told, bounded = _told(joins), {each.mark for each in cases}
-    if len({*told}) != len(told) or {*told, *bounded} != {*marks}:
+    windows = _windows(source, first.normal, marks)
+    in_windows = windows.marks()
+    joins = _joins(marked.normal.joins, marks)
+    told = [*_told(joins), *in_windows]
+    if len({*told}) != len(told) or {*told} != {*marks}:
         raise Refused
-    group, known = marked.group, first.group
-    of_group = _OfGroup(
-        group.instance.joins, _joins(group.instance.joins, marks), group.cases, _bounds(group.cases, marks)
+    bounding = [] if not in_windows or not _has_one_window(source) else in_windows
+    cases = _bounds(marked.normal.cases, bounding)
+    of_group = _of_group(marked, first, marks, bounding)
+    same = sorted(_told(of_group.of_joins)) == sorted(_told(joins))
+    same &= {each.mark for each in of_group.of_cases} == {each.mark for each in cases} == {*bounding}
+    same &= _is_same(marked, first)
+    is_made = in_windows != bounding
+    # ``ONCE`` may ask for other bounds of a group than windows do.
+    same &= not (is_made and any(bounds.exchange for case in marked.normal.cases for bounds in case))
+    return JoinMarks(
+        marked.normal, joins, cases, of_group if same else None, windows if is_made else None, first.group.links
     )
+
+
+def _of_group(
+    marked: CompiledQuery, first: CompiledQuery, marks: Sequence[Fraction], bounding: Sequence[Fraction]
+) -> _OfGroup:
+    group = marked.group
+    return _OfGroup(
+        group.instance.joins, _joins(group.instance.joins, marks), group.cases, _bounds(group.cases, bounding)
+    )
+
+
+def _is_same(marked: CompiledQuery, first: CompiledQuery) -> bool:
+    """Tell whether two compiled queries differ in numbers of value joins, and in bounds, alone."""
+    group, known = marked.group, first.group
     same = replaced(group.instance, joins=()) == replaced(known.instance, joins=())
-    same &= (group.links, group.specs, marked.specs) == (known.links, known.specs, first.specs)
-    same &= sorted(_told(of_group.of_joins)) == sorted(told) and {each.mark for each in of_group.of_cases} == bounded
-    return JoinMarks(marked.normal, joins, cases, of_group if same else None)
+    return same and (group.links, group.specs, marked.specs) == (known.links, known.specs, first.specs)
 
 
 def _told(places: Sequence[_JoinPlace]) -> list[Fraction]:

@@ -18,10 +18,8 @@ from xscl.language.guards import Lifted, guard_of
 from xscl.language.normalize import NormalBlock, NormalQuery, TreeNode, normalize
 from xscl.language.outlines.filled_conditions import Marks, Refused, filled_once, marks_within
 from xscl.language.outlines.join_marks import JoinMarks, Numbers, join_marks
-from xscl.language.outlines.marks import Cut
-from xscl.language.outlines.skeletons import bracketed
+from xscl.language.outlines.marks import Cut, cut_at
 from xscl.language.syntax import ast
-from xscl.language.syntax.tokens import tokenize
 from xscl.xpath.pattern import Condition, Constant
 
 __all__ = ["MarkedQuery", "marked_query", "shared", "worded"]
@@ -55,18 +53,20 @@ class MarkedQuery:
         Raises:
             Refused: the text has to be parsed.
         """
+        if not self.places and self.joins is None:
+            return FilledQuery(self.first.normal, text=self.cut.filled(told))
         for place, block in enumerate(self.normal.blocks):
             if id(block) not in made:
                 marked = [node for at, node in self.places if at == place]
                 filled = partial(filled_once, marks=marks, made=made)
                 made[id(block)] = _filled_block(block, marked, filled) if marked else self.first.normal.blocks[place]
         normal = replaced(self.normal, blocks=tuple([made[id(block)] for block in self.normal.blocks]))
+        guards = self._guards(marks, made) if self.places else None
         joins = None
         if self.joins is not None:
             normal, joins = self.joins.filled(normal, numbers)
             # Marks of conditions that are no guards are in more than joins and guards.
-            joins = None if self.lifted is None and self.places else joins
-        guards = self._guards(marks, made) if self.places else None
+            joins = None if guards is None and self.places else joins
         return FilledQuery(normal, guards, self.cut.filled(told), joins=joins)
 
     def _guards(self, marks: Marks, made: dict[int, Any]) -> tuple[Filled, ...] | None:
@@ -145,25 +145,21 @@ def marked_query(
     of_joins = [number for number, constant in numbers.items() if constant is None or constant not in seen]
     if not of_joins:
         return MarkedQuery(normal, tuple(places), first, lifted_like(normal, channels, first)), seen
-    joins = join_marks(compile_normal(normal, channels), first, of_joins)
+    joins = join_marks(compile_normal(normal, channels), first, of_joins, query.source)
     seen.update(constant for number in of_joins if (constant := numbers[number]) is not None)
     alike = replace(normal, joins=first.normal.joins, cases=first.normal.cases)
     lifted = lifted_like(alike, channels, first) if places else None
     return MarkedQuery(normal, tuple(places), first, lifted, joins=joins), seen
 
 
-def worded(part: MarkedQuery, text: str, marks: Sequence[Constant]) -> MarkedQuery:
-    """Return a part with its text, cut at the marks.
+def worded(part: MarkedQuery, text: str, printed: Sequence[str]) -> MarkedQuery:
+    """Return a part with its text, cut at the marks; ``printed`` are all marks as texts have them.
 
     Raises:
-        Refused: there are other constants in its brackets.
+        Refused: the text has one more than once.
     """
-    words, order, end = list[str](), list[int](), 0
-    for token in bracketed(tokenize(text)):
-        mark = Constant(token.value, token.kind == "number")
-        if mark not in marks:
-            raise Refused
-        words.append(text[end : token.start])
-        order.append(marks.index(mark))
-        end = token.end
-    return replace(part, cut=Cut((*words, text[end:]), tuple(order)))
+    own = [number for number, mark in enumerate(printed) if mark in text]
+    found = cut_at(text, [printed[number] for number in own])
+    if found is None:
+        raise Refused
+    return replace(part, cut=Cut(found.words, tuple(own[number] for number in found.order)))

@@ -4,7 +4,7 @@ Constants of brackets are replaced by *marks*, and the text with marks is brough
 stands in one condition, as it was written, the constants of another text are put in its place, and nothing is parsed.
 The queries that a query about absence, with steps, or with windows, is made of are filled in with it.  Constants of
 steps and of windows of matches (``step_marks``, ``window_marks``) are filled in as well: nothing but the text by which
-a query is of a group depends on them.  So are numbers and windows of a join of two blocks (``join_marks``).
+a query is of a group depends on them.  So are numbers and windows of joins and of absence (``join_marks``).
 Where marks stand in guards alone, all else that a text is compiled to is that of the first one.  Any other outline, and
 any constant that may be refused, goes the way of all texts.  Nor are tokens read (``skeletons``).
 """
@@ -21,12 +21,12 @@ from typing import Any
 from xscl.base.errors import QueryError
 from xscl.base.replacing import replaced
 from xscl.base.values import number_text
-from xscl.language.absence import absence_parts
+from xscl.language.absence import End, absence_parts
 from xscl.language.aggregates import misfit_of, whole_part_of
 from xscl.language.compiled import CompiledQuery, FilledQuery
 from xscl.language.facts import ChannelFacts
 from xscl.language.outlines.filled_conditions import Refused
-from xscl.language.outlines.join_marks import varying_in_joins
+from xscl.language.outlines.join_marks import LengthPlace, Numbers, length_place, varying_in_joins
 from xscl.language.outlines.marked_queries import MarkedQuery, marked_query, shared, worded
 from xscl.language.outlines.marks import (
     Cut,
@@ -56,7 +56,7 @@ __all__ = ["Outline", "Outlines"]
 
 _MOST = 2_000
 """Words and signs, and hundreds of characters, of a text that is filled in; longer ones may be refused."""
-_CLAUSES = frozenset(("as", "change", "create", "declare", "drop", "publish", "select", "starting"))
+_CLAUSES = frozenset(("change", "create", "declare", "drop", "starting"))
 _OTHERS = frozenset(("bad", "constructor", "next"))
 
 
@@ -79,6 +79,8 @@ class Outline:
     """Text by which a query with steps, or windows, is of a group, without the marks in it, those of brackets first."""
     _slots: Slots | None = None
     """Places of the marks of a query with windows."""
+    _ends: tuple[tuple[tuple[End, LengthPlace | None], ...], ...] = ()
+    """When the time of each block ends that must not be there, with marks."""
     _of_joins: Mapping[Value, Constant | None] = field(default_factory=dict)
     """Marks in braces of joins, as those of conditions; None: of windows."""
     refuses_joins: bool = False
@@ -123,7 +125,8 @@ class Outline:
                     of_joins[mark] = value
             marks = dict(zip(self.marks, values, strict=True))
             made: dict[int, Any] = {}
-            said = "" if self._said is None else self._said.filled([*told, *self._printed(numbers)])
+            told += self._printed(numbers)
+            said = "" if self._said is None else self._said.filled(told)
             if is_first and said and said != said_of(parse_query(text)):
                 self._whole = self._said = None
                 return None
@@ -131,9 +134,30 @@ class Outline:
                 return FilledQuery(self.first.normal, said=said)
             whole = self._whole.filled(marks, made, told, of_joins)
             parts = tuple([part.filled(marks, made, told, of_joins) for part in self._parts])
-            return replaced(whole, parts=parts, said=said)
+            if is_first and numbers and not self._is_worded(text, parts):
+                self._whole = None
+                self.refuses_joins = bool(self._of_joins)
+                return None
+            return replaced(whole, parts=parts, said=said, ends=self._filled_ends(of_joins))
         except Refused:
             return None
+
+    def _is_worded(self, text: str, parts: Sequence[FilledQuery]) -> bool:
+        """Tell whether the parts of a query about absence have the texts that they have alone."""
+        if self.first.absence is None:
+            return True
+        made = absence_parts(parse_query(text), text)
+        return [part.text for part in parts] == [format_query(each) for each in (made.wanted, *made.forbidden)]
+
+    def _filled_ends(self, numbers: Numbers) -> tuple[tuple[End, ...], ...]:
+        return tuple(
+            [
+                tuple(
+                    dict.fromkeys(end if place is None else End(end.block, place.value(numbers)) for end, place in ends)
+                )
+                for ends in self._ends
+            ]
+        )
 
     def _printed(self, numbers: Sequence[tuple[Varying, str]]) -> list[str]:
         """Return constants as texts of groups have them.
@@ -169,7 +193,7 @@ class Outline:
                 if self._said is None:
                     return
             if marks or self._of_joins:
-                self._bring(query, marked.text, marks, namespaces, channels)
+                self._bring(query, marked, marks, namespaces, channels)
         except (QueryError, Refused):
             self._said = None
         self.refuses_joins = bool(self._of_joins) and self._whole is None
@@ -196,7 +220,7 @@ class Outline:
     def _bring(
         self,
         query: ast.Query,
-        text: str,
+        marked: Marked,
         marks: Sequence[Constant],
         namespaces: Mapping[str, str],
         channels: Mapping[str, ChannelFacts],
@@ -206,18 +230,34 @@ class Outline:
         Raises:
             QueryError, Refused: that cannot be filled in.
         """
-        self.marks = tuple(marks)
+        self.marks, text = tuple(marks), marked.text
         brought = partial(marked_query, text=text, marks=marks, namespaces=namespaces, channels=channels)
-        numbers = {mark: constant for mark, constant in self._of_joins.items() if isinstance(mark, Fraction)}
-        whole, seen = brought(self._whole_of(query, text, namespaces, channels), first=self.first, numbers=numbers)
+        of_query = self._whole_of(query, text, namespaces, channels)
+        whole, seen = brought(of_query, first=self.first, numbers=self._numbers_of(of_query, marked))
         parts: list[MarkedQuery] = []
         for part, known in self._queries(query, text, namespaces, channels):
-            made, more = brought(part, first=known)
+            made, more = brought(part, first=known, numbers=self._numbers_of(part, marked))
             seen |= more
-            parts.append(worded(made, format_query(part), marks))
+            parts.append(worded(made, format_query(part), marked.printed))
+        if self.first.absence is not None:
+            lengths = [mark for mark, constant in self._of_joins.items() if constant is None]
+            self._ends = tuple(
+                tuple((end, length_place("offset", end.offset, lengths)) for end in ends)
+                for _, ends in absence_parts(query, text).ends
+            )
         # Notes are made of texts in quotes that are compared as numbers.
         if seen == Counter(marks):
             self._whole, self._parts = whole, [shared(part, whole) for part in parts]
+
+    def _numbers_of(self, query: ast.Query, marked: Marked) -> dict[Fraction, Constant | None]:
+        """Return the marks that joins and windows of a query may have, as those of conditions."""
+        told = {value: each.printed(mark) for value, (each, mark) in zip(marked.values, marked.numbers, strict=True)}
+        text = format_query(query) if self.first.absence is not None else marked.text
+        return {
+            mark: constant
+            for mark, constant in self._of_joins.items()
+            if isinstance(mark, Fraction) and (self.first.absence is None or told[mark] in text)
+        }
 
     def _whole_of(
         self,
@@ -339,8 +379,8 @@ def _varying(tokens: Sequence[Token], first: CompiledQuery) -> dict[tuple[int, i
 
 
 def _is_joined(first: CompiledQuery) -> bool:
-    """Tell whether a query has neither steps nor windows of matches, and is not about absence."""
-    return not first.stepped and first.windowed is None and first.absence is None
+    """Tell whether a query has neither steps nor windows of matches."""
+    return not first.stepped and first.windowed is None
 
 
 def _constant(text: str) -> Constant:

@@ -19,7 +19,7 @@ Skeleton = tuple[str, ...]
 """A text's words between constants, and the kinds of these."""
 QUOTES = frozenset("'\"")
 _BRACKETS = frozenset("[]{}")
-_CONSTANT = re.compile(rf"(?:(?<![\w.'\"-])|(?<=[\s<>=()*/+]-)|(?<=\.\.))({CONSTANT})")
+_CONSTANT = re.compile(rf"(?:(?<![\w.'\"-])|(?<=[\s<>=()\[*/+]-)|(?<=\.\.))({CONSTANT})")
 """A constant that nothing before it may be a part of; a sign may be before it, which is no end of a name, or the
 dots of a range."""
 _COMMENT = re.compile(r"\(:|--")

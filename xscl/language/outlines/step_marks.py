@@ -8,7 +8,7 @@ from xscl.base.durations import UNITS
 from xscl.language.outlines.marks import Varying
 from xscl.language.syntax.tokens import Token
 
-__all__ = ["COMPARISONS", "varying_in_steps", "varying_number", "varying_text"]
+__all__ = ["varying_end", "varying_in_steps", "varying_number", "varying_text"]
 
 _BESIDE = frozenset(("<", "<=", ">", ">=", "=", "!=", "+", "-", "*"))
 """Signs beside numbers of conditions."""
@@ -53,6 +53,16 @@ def varying_number(tokens: Sequence[Token], at: int) -> Varying | None:
         return Varying(after.value.lower(), is_window or before in (">", ">="), is_low=is_low, is_high=is_high)
     beside = before in _BESIDE or after.kind in _BESIDE or _is_first_value(tokens, at)
     return Varying() if beside and not is_length else None
+
+
+def varying_end(tokens: Sequence[Token], at: int) -> Varying | None:
+    """Return what a number is that is an end of a relative window; None: it is none."""
+    unit, behind = tokens[at + 1], tokens[at + 2]
+    before = at - 1 - (tokens[at - 1].kind == "-")
+    is_low = tokens[before].kind in ("[", "(") and tokens[before - 1].is_word("in") and behind.kind == ","
+    is_high = tokens[before].kind == "," and behind.kind in ("]", ")")
+    is_length = unit.kind == "name" and unit.value.lower() in UNITS
+    return Varying(unit.value.lower()) if is_length and (is_low or is_high) else None
 
 
 def varying_text(tokens: Sequence[Token], at: int) -> Varying | None:
