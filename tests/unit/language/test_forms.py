@@ -301,7 +301,13 @@ def test_texts_that_differ_in_constants_are_not_parsed(text: str, kind: str | No
     many = text.count("%s")
     told = [tuple(CONSTANTS[(first + place) % len(CONSTANTS)] for place in range(many)) for first in range(8)]
     # Texts and numbers are told apart by the words of a text, and so are these.
-    for constants in [*told, ("'one'", "5", "'a'", "'b'"), ("'qz1zq'", "6", "'c'", "'d'"), ("'z'", "8", "'e'", "'f'")]:
+    for constants in [
+        *told,
+        ("'one'", "5", "'a'", "'b'"),
+        ("'qz1zq'", "6", "'c'", "'d'"),
+        ("'z'", "8", "'e'", "'f'"),
+        ("'u'", "9", "'g'", "'h'"),
+    ]:
         both.check(text % constants[:many])
     assert both.refused == 0
     if "SELECT" not in text:

@@ -52,6 +52,8 @@ class Varying:
     """Whether it is a string."""
     is_joined: bool = False
     """Whether it is of a join: then no text of a group has it."""
+    moved: int = 0
+    """Microseconds by which an end that does not belong to a window is longer in texts of parts."""
     is_low: bool = False
     """Whether it is the first end of a range, and the next constant is the second one."""
     is_high: bool = False
@@ -72,7 +74,7 @@ class Varying:
         if self.is_whole:
             return _WHOLE.fullmatch(constant) is not None
         if self.unit is not None:
-            return _LENGTH.fullmatch(constant) is not None and scaled(constant, self.unit) > 0
+            return _LENGTH.fullmatch(constant) is not None and scaled(constant, self.unit) + self.moved > 0
         told = number_text(constant) if len(constant) <= _DIGITS else None
         return told not in ("0", "1", None) and (self.is_joined or told == constant)
 
@@ -88,7 +90,7 @@ class Varying:
         """Return what a query's text has for a constant."""
         if self.is_text:
             return format_string(unquoted(constant))
-        return constant if self.unit is None else format_duration(scaled(constant, self.unit))
+        return constant if self.unit is None else format_duration(scaled(constant, self.unit) + self.moved)
 
 
 def marks_among(free: Mapping[int, Varying], constants: Sequence[str]) -> dict[int, Varying]:

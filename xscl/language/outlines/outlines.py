@@ -83,6 +83,8 @@ class Outline:
     """When the time of each block ends that must not be there, with marks."""
     _of_joins: Mapping[Value, Constant | None] = field(default_factory=dict)
     """Marks in braces of joins, as those of conditions; None: of windows."""
+    _is_tried: bool = False
+    """Whether parts of a text that was filled in had the texts that they have alone."""
     refuses_joins: bool = False
     """Whether texts that differ in constants in braces of joins are to be parsed."""
 
@@ -134,17 +136,18 @@ class Outline:
                 return FilledQuery(self.first.normal, said=said)
             whole = self._whole.filled(marks, made, told, of_joins)
             parts = tuple([part.filled(marks, made, told, of_joins) for part in self._parts])
-            if is_first and numbers and not self._is_worded(text, parts):
+            if not self._is_tried and not self._is_worded(text, parts):
                 self._whole = None
                 self.refuses_joins = bool(self._of_joins)
                 return None
+            self._is_tried = True
             return replaced(whole, parts=parts, said=said, ends=self._filled_ends(of_joins))
         except Refused:
             return None
 
     def _is_worded(self, text: str, parts: Sequence[FilledQuery]) -> bool:
         """Tell whether the parts of a query about absence have the texts that they have alone."""
-        if self.first.absence is None:
+        if self.first.absence is None or not self._of_joins:
             return True
         made = absence_parts(parse_query(text), text)
         return [part.text for part in parts] == [format_query(each) for each in (made.wanted, *made.forbidden)]
@@ -235,12 +238,19 @@ class Outline:
         of_query = self._whole_of(query, text, namespaces, channels)
         whole, seen = brought(of_query, first=self.first, numbers=self._numbers_of(of_query, marked))
         parts: list[MarkedQuery] = []
+        in_parts = set(self._numbers_of(of_query, marked))
         for part, known in self._queries(query, text, namespaces, channels):
-            made, more = brought(part, first=known, numbers=self._numbers_of(part, marked))
+            numbers = self._numbers_of(part, marked)
+            in_parts.update(numbers)
+            made, more = brought(part, first=known, numbers=numbers)
             seen |= more
             parts.append(worded(made, format_query(part), marked.printed))
         if self.first.absence is not None:
-            lengths = [mark for mark, constant in self._of_joins.items() if constant is None]
+            if in_parts != {mark for mark in self._of_joins if isinstance(mark, Fraction)}:
+                raise Refused
+            lengths = [
+                mark for mark, constant in self._of_joins.items() if constant is None and isinstance(mark, Fraction)
+            ]
             self._ends = tuple(
                 tuple((end, length_place("offset", end.offset, lengths)) for end in ends)
                 for _, ends in absence_parts(query, text).ends

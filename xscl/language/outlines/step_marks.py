@@ -58,11 +58,13 @@ def varying_number(tokens: Sequence[Token], at: int) -> Varying | None:
 def varying_end(tokens: Sequence[Token], at: int) -> Varying | None:
     """Return what a number is that is an end of a relative window; None: it is none."""
     unit, behind = tokens[at + 1], tokens[at + 2]
-    before = at - 1 - (tokens[at - 1].kind == "-")
+    sign = -1 if tokens[at - 1].kind == "-" else 1
+    before = at - (2 if sign < 0 else 1)
     is_low = tokens[before].kind in ("[", "(") and tokens[before - 1].is_word("in") and behind.kind == ","
     is_high = tokens[before].kind == "," and behind.kind in ("]", ")")
     is_length = unit.kind == "name" and unit.value.lower() in UNITS
-    return Varying(unit.value.lower()) if is_length and (is_low or is_high) else None
+    moved = sign * (is_low and tokens[before].kind == "(") - sign * (is_high and behind.kind == ")")
+    return Varying(unit.value.lower(), moved=moved) if is_length and (is_low or is_high) else None
 
 
 def varying_text(tokens: Sequence[Token], at: int) -> Varying | None:
