@@ -287,6 +287,104 @@ def test_constants_of_texts_with_windows_that_are_filled_in() -> None:
     assert filled > 60 and both.refused > 40
 
 
+ABSENT = "S/a->a[./b->x][./c->p] "
+ABSENCES = (
+    "NOT FOLLOWED BY {{x = y, {4} min}} R->b[./s->y]",
+    "NOT FOLLOWED BY {{x = y AND p > {0}, 3 h}} R->b[./s->y][./n > {2}]",
+    "NOT FOLLOWED BY {{x = y AND q >= {0} * p AND x != {3}, {4} s}} R->b[./s->y][./n->q]",
+    "NOT FOLLOWED BY {{x = y, {4} s..{5} min}} R->b[./s->y]",
+    "FOLLOWED BY {{x = y, {4} h}} R[./s->y] NOT FOLLOWED BY {{y = z, {5} min}} S[./c->z]",
+    "JOIN {{x = y, {4} h}} R->b[./s->y][./n > {0}] WITHOUT {{x = z, c - b IN (-{4} s, {5} min]}} S->c[./c->z]",
+    "JOIN {{x = y, 1 h}} R[./s->y] WITHOUT {{x = z, c - a IN [-{4} ms, {5} min), BETWEEN}} S->c[./c->z][./b = {3}]",
+    "FOLLOWED BY {{x = y, {4} h}} R[./s->y] WITHOUT {{x = z AND z > {0}, BETWEEN}} S[./c->z]",
+    "NOT FOLLOWED BY {{x = y, {4} s}} R[./s->y] NOT FOLLOWED BY {{x = z, {5} min}} S[./c->z] CONSISTENCY MIDDLE",
+)
+"""Absences with numbers, a word and lengths."""
+
+
+@pytest.mark.parametrize("absence", ABSENCES)
+def test_constants_of_absence_are_filled_in(absence: str) -> None:
+    both = Both(FACTS)
+    for number in range(3, 8):
+        both.check((ABSENT + absence).format(number, number, number, f"'w{number}'", number, number + 2))
+    assert both.preparer.filled == 4 and not both.refused
+
+
+def test_odd_constants_of_absence() -> None:
+    """They are compiled as each is alone, and refused with the same places."""
+    numbers = ["5", "3", "2.5", "5.0", "1.020", "007", "0", "1", "1e3", "8000000001", "99999999999999999999.1"]
+    words = ["'x'", "'two words'", "'it''s'", "'5'", "''", "'qz0zq'"]
+    lengths = ["2", "5", "5.0", "60", "24", "0.5", "1", "0", "05", "700001", "1.5", "1234567", "0.0000001"]
+    filled = refused = count = 0
+    for seed in range(examples(30)):
+        choose = Dice(seed)
+        for absence in ABSENCES:
+            both = Both(FACTS)
+            for _ in range(6):
+                times = [choose.one(*(lengths if choose.chance(30) else lengths[:6])) for _ in range(2)]
+                given = [choose.one(*(numbers if choose.chance(30) else numbers[:4])) for _ in range(3)]
+                both.check((ABSENT + absence).format(*given, choose.one(*words), *times))
+            filled += both.preparer.filled
+            refused += both.refused
+            count += 6
+    assert filled > count / 10 and refused > count / 100
+
+
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        ("S/a[./b->x] FOLLOWED BY {{x = y, {} s..UNBOUNDED}} R[./s->y]", 4),
+        ("S/a[./b->x] FOLLOWED BY {{x = y, {} h, {} min}} R[./s->y]", 4),
+        ("S/a->a[./b->x] JOIN {{x = y, b - a IN [-{} s, {} min)}} R->b[./s->y]", 4),
+        ("S/a[./b->x] JOIN {{x = y, {} h}} R[./s->y] JOIN {{y = z, {} min}} T[./b->z]", 4),
+        ("S/a[./b->x] FOLLOWED BY {{x = y, {} s..{} min}} R[./s->y] FOLLOWED BY {{y = z, {} h}} T[./b->z]", 4),
+        ("S[./b->x] FOLLOWED BY {{x = y, 1 h}} R[./s->y] JOIN {{y = z, MAXWINDOW {} h, {} min}} T[./b->z]", 4),
+        ("S/a[./c > {}][./b->x] JOIN {{x = y, {} h}} R[./s->y] PUBLISH p", 4),
+        ("SELECT x, y AS k FROM S/a[./c > {}][./b->x] JOIN {{x = y, {} h}} R[./s->y]", 4),
+        ("SELECT x/k[. > {}] FROM S/a[./b->x] JOIN {{x = y, 1 h}} R[./s->y]", 0),  # no part of what is joined
+        ("S/a[./c > {}][./b->x] JOIN {{x = y, 1 h}} R[./s->y] STARTING ALL", 0),
+        ("S/a[./b->x] JOIN {{x = y, {} s, ONCE}} S[./b->y] JOIN {{y = z, {} min}} S/a[./b->z]", 4),
+    ],
+)
+def test_windows_of_several_blocks_and_what_is_published(text: str, filled: int) -> None:
+    both = Both(FACTS)
+    for number in range(3, 8):
+        both.check(text.format(number, number + 1, number))
+    assert both.preparer.filled == filled and not both.refused
+
+
+def test_windows_that_nothing_satisfies_are_refused_among_others() -> None:
+    """So are those by which blocks are joined in another order, or that leave another number of cases."""
+    texts = [
+        "S->a[./b->x] JOIN {{x = y, {} s, a - b IN [{} s, UNBOUNDED]}} R->b[./s->y]",
+        "S->a JOIN {{{} s}} R->b JOIN {{{} s}} S->c",
+        "S->a JOIN {{{} s}} R->b FOLLOWED BY {{c - a IN [{} s, {} s]}} T->c",
+        "S->a[./b->x] JOIN {{x = y, {} s}} R->b[./s->y] "
+        "NOT FOLLOWED BY {{x = z, {} s, c - a IN [{} s, 9 s]}} S->c[./b->z]",
+        "(S->a JOIN {{{} s}} R->b) JOIN {{{} s, b - c IN [{} s, 7 s)}} (S->c JOIN {{3 s}} T->d)",
+    ]
+    filled = refused = count = 0
+    for seed in range(examples(30)):
+        choose = Dice(seed)
+        for text in texts:
+            both = Both(FACTS)
+            for _ in range(6):
+                both.check(text.format(*(choose.one("2", "3", "5", "0.5", "7", "60") for _ in range(3))))
+            filled += both.preparer.filled
+            refused += both.refused
+            count += 6
+    assert filled > count / 10 and refused > count / 20
+
+
+def test_joins_of_the_first_text_that_are_one_beside_guards() -> None:
+    """Its instance has one value join less than those of other texts, whose guards differ as well."""
+    both = Both(FACTS)
+    for number, factors in enumerate([(2, 2), (2, 3), (4, 12), (5, 5), (7, 2)]):
+        atoms = "y1 >= {} * y0 AND y1 >= {} * y0".format(*factors)
+        both.check(f"R[./s->x0][./n->y0] FOLLOWED BY {{x0 = x1 AND {atoms}}} S[./c > {number}][./b->x1][./c->y1]")
+    assert not both.refused
+
+
 def test_constants_behind_a_sign_are_filled_in() -> None:
     both = Both(FACTS)
     for number in range(3, 8):

@@ -67,6 +67,8 @@ class MarkedQuery:
             normal, joins = self.joins.filled(normal, numbers)
             # Marks of conditions that are no guards are in more than joins and guards.
             joins = None if guards is None and self.places else joins
+            # Without what the joins are compiled to, other guards alone do not make the query.
+            guards = None if joins is None else guards
         return FilledQuery(normal, guards, self.cut.filled(told), joins=joins)
 
     def _guards(self, marks: Marks, made: dict[int, Any]) -> tuple[Filled, ...] | None:
