@@ -120,7 +120,7 @@ class Home(Replays):
         name = f"q{len(self.asked)}"
         level = self.choose.choice([*(level for level in LEVELS if self.takes(level)), "MIDDLE", None])
         own = self.choose.choice(OWN)
-        text, wanted, *forbidden = (_selecting(own, each) for each in (self.text, *_plain(CASES[self.text])))
+        text, wanted, *forbidden = self.said([_selecting(own, each) for each in (self.text, *_plain(CASES[self.text]))])
         said = text if level is None else f"{text} CONSISTENCY {level}"
         self.retracts = self.changes and self.choose.random() < 0.8
         self.engine.register(f"{said} ON CHANGE RETRACT" if self.retracts else said, name=name)
@@ -130,6 +130,10 @@ class Home(Replays):
         self.asked[name] = Question(asked.wanted, asked.forbidden, self.place, FOR_EVER + 1, *given, self.retracts)
         self.told[name] = "start", set()
         self.live.append(name)
+
+    def said(self, texts: list[str]) -> list[str]:
+        """The text, and those of what is wanted and of what is forbidden, as a query has them."""
+        return texts
 
     def takes(self, level: str) -> bool:
         """Whether no channel that the text names has a lateness shorter than the memory of a level."""
@@ -210,6 +214,28 @@ class Home(Replays):
             assert answers(self.engine, name) == _told(now), (name, self.text, asked.blocking, asked.memory)
             self.told[name] = listing.cursor, now
             self.corrected += len(before - now)
+
+
+class OwnWindows(Home):
+    """The same with other queries of the text in a bulk, which differ in windows and in a number that is forbidden."""
+
+    def said(self, texts: list[str]) -> list[str]:
+        """The texts with lengths of windows of their own; others like them are known by then."""
+        others = [self._with_lengths(texts, more, number) for more, number in [(1, 9), (0, 8), (2, 5), (4, 7)]]
+        names = {f"o{len(self.asked)}x{at}": found[0] for at, found in enumerate(others)}
+        for name, text in names.items():
+            self.engine.register(text, name=name)
+        for name in names:
+            self.engine.drop(name)
+        self.place += 2 * len(names)
+        return self._with_lengths(texts, self.choose.randint(0, 4), self.choose.randint(2, 6))
+
+    def _with_lengths(self, texts: list[str], more: int, number: int) -> list[str]:
+        def length(found: re.Match[str]) -> str:
+            return f"{int(found[0]) + more} s" if found[0] != "0" else "0 s"
+
+        longer = [re.sub(r"(?<![<>] )(?<=[ (\[.-])\d(?=[,}\]]|\.\.)", length, text) for text in texts]
+        return [re.sub(r"(\b[BC](?:->\w)?)\[./k->b\]", rf"\1[./k->b][./n < {number}]", text) for text in longer]
 
 
 class Corrected(Home):
@@ -297,6 +323,12 @@ def play(
 @pytest.mark.parametrize("part", range(4))
 def test_absence_is_what_the_oracle_says(tmp_path: Path, part: int) -> None:
     found = [play(tmp_path / str(seed), 1_000 * part + seed, Settings(where="driver")) for seed in range(examples(5))]
+    assert any(answered for answered, _ in found)
+
+
+def test_queries_that_are_filled_in_answer_as_the_oracle_says(tmp_path: Path) -> None:
+    seeds = range(300, 300 + examples(40))
+    found = [play(tmp_path / str(seed), seed, Settings(where="driver"), kind=OwnWindows) for seed in seeds]
     assert any(answered for answered, _ in found)
 
 
