@@ -72,7 +72,7 @@ class FilledQuery:
     said: str = ""
     """Text by which a query with steps, or windows, is of a group (``said_of``)."""
     ends: tuple[tuple[End, ...], ...] = ()
-    """When the time of each block ends that must not be there."""
+    """Ends of the time of each block that must not be there."""
     joins: FilledJoins | None = None
     """Joins and windows whose numbers differ, if no other constant is outside of guards."""
 

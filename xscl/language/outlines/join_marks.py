@@ -1,8 +1,8 @@
 """Constants in braces of a join that texts may differ in, and their places in what is compiled.
 
 A number of a comparison of two variables is a factor or an addend of one value join.  The length of the only window of
-two blocks is a bound of event times; bounds that follow from several windows are told anew.  Others are constants of
-conditions on one variable, like those of brackets.
+two blocks is a bound of event times; bounds that follow from several windows are computed for each text.  Others are
+constants of conditions on one variable, like those of brackets.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def length_place(name: str, length: int | None, marks: Sequence[Fraction]) -> Le
 
 @dataclass(frozen=True, slots=True)
 class _Windows:
-    """Windows with marks, of which bounds of event times are made."""
+    """Windows with marks; bounds of event times follow from them."""
 
     source: ast.Source
     places: tuple[tuple[tuple[LengthPlace, ...], ...], ...]
@@ -239,7 +239,7 @@ class JoinMarks:
     group: _OfGroup | None
     """Marks in what is compiled; None: a query with other constants is compiled from its normal form."""
     windows: _Windows | None
-    """Windows of which the bounds are made; None: ``cases`` has the marks in these."""
+    """Windows with marks from which bounds follow; None: ``cases`` has the marks."""
     links: tuple[tuple[tuple[int, int], ...], ...]
     """Pairs of blocks that are joined with each other in each case of the first query."""
 

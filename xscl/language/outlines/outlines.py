@@ -80,7 +80,7 @@ class Outline:
     _slots: Slots | None = None
     """Places of the marks of a query with windows."""
     _ends: tuple[tuple[tuple[End, LengthPlace | None], ...], ...] = ()
-    """When the time of each block ends that must not be there, with marks."""
+    """Ends of the time of each block that must not be there, with marks."""
     _of_joins: Mapping[Value, Constant | None] = field(default_factory=dict)
     """Marks in braces of joins, as those of conditions; None: of windows."""
     _is_tried: bool = False
