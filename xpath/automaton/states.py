@@ -14,7 +14,7 @@ from typing import NamedTuple
 from xscl.base.mixed import by_column
 from xscl.base.own_functions import own_parts
 from xscl.base.values import hash64
-from xscl.xpath.automaton.row_template import RowTemplate, alone
+from xscl.xpath.automaton.row_template import RowTemplate, along_way
 from xscl.xpath.guards import FREE
 from xscl.xpath.pattern import Axis, Definition
 
@@ -92,13 +92,20 @@ class LeafSpec:
     deferred: bool = False
     """Its rows are made when the document has been walked: an edge hangs off the way, conditions stand on it, or values
     differ by the name of the node."""
-    alone: bool = True
-    """No edge leads from or to another node, and values do not differ by the name of the node."""
+    way: int | None = 0
+    """Levels of a document from a node up to the highest end of an edge, 0 where no edge leads to another node.  None:
+    they differ, since a step to descendants lies between; or an edge hangs off, or values differ by the node's name.
+    """
     climbs: bool = False
     """Nodes must be noted for the sake of this leaf's chains."""
     template: RowTemplate | None = None
-    """The rows of a node, where the leaf is alone and has conditions; made when first asked for."""
+    """The rows of a node, where the leaf has conditions and a ``way``; made when first asked for."""
     _order: EdgeOrder | None = None
+
+    @property
+    def alone(self) -> bool:
+        """Whether no edge leads from or to another node, and values do not differ by the name of the node."""
+        return self.way == 0
 
     @property
     def order(self) -> EdgeOrder:
@@ -113,7 +120,8 @@ class LeafSpec:
         named = any(map(by_column, self.functions))
         self.deferred = hangs or not end.plain or named
         self.template = self._order = None
-        self.alone = not named and not self.hanging and all(upper is lower is end for upper, lower in self.edges)
+        top = min([upper.depth for upper, _ in self.edges], default=end.depth)
+        self.way = None if hangs or named else _levels_up(end, top)
 
 
 class EdgeOrder(NamedTuple):
@@ -205,12 +213,17 @@ class State:
         return self.leaf is not None and self.leaf.deferred
 
     def template(self) -> RowTemplate | None:
-        """Return the rows of a node that is reached where conditions hold; None if chains speak of other nodes too."""
+        """Return the rows of a node that is reached where conditions hold; None if they differ from node to node.
+
+        The open nodes of its way are those right above the node, one of each level.
+        """
         leaf = self.leaf
-        if leaf is None or not leaf.alone:
+        if leaf is None or leaf.way is None:
             return None
         if leaf.template is None:
-            leaf.template = alone([(self.key, leaf.functions, bool(leaf.order.pairs))])
+            top = self.depth - leaf.way
+            entries = sorted((up.key, low.key, up.depth - top, low.depth - top) for up, low in leaf.order.pairs)
+            leaf.template = along_way([(self.key, leaf.functions, entries)], leaf.way)
         return leaf.template
 
     def branches(self, axis: Axis) -> dict[int, Branch]:
@@ -274,6 +287,16 @@ class Branch:
     def empty(self) -> bool:
         """Nothing is left."""
         return self.free is None and not self.guarded
+
+
+def _levels_up(end: State, top: int) -> int | None:
+    """Return the levels between nodes of a state and those of the one at depth ``top`` above it; None: they differ."""
+    at = end
+    while at.depth > top and at.parent is not None:
+        if at.axis == "descendant":
+            return None
+        at = at.parent
+    return end.depth - top
 
 
 def _on_way(state: State, end: State) -> bool:

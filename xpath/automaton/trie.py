@@ -79,7 +79,7 @@ class Trie:
 
     def _note_climbed(self, end: State, leaf: LeafSpec, ways: Sequence[State], by: int) -> None:
         """Note from which nodes the chains of a leaf climb, after as many edges more or less with these ways."""
-        climbs = end.deferred and not leaf.alone
+        climbs = end.deferred and leaf.way is None
         if climbs is not leaf.climbs:
             # Before or afterwards, no node was noted.
             self._note(leaf.ways.keys() | {end}, -1 if leaf.climbs else 0)

@@ -118,6 +118,8 @@ class Walk:
         self.visits: list[Visit] = []
         self.way: list[int] = []
         """Open nodes at which something is reached."""
+        self.opened: list[int] = []
+        """All open nodes."""
         self.open = Ahead("descendant")
         """Guarded states that wait for descendants of open nodes."""
         self.up: dict[State, dict[int, list[int]]] = {}
@@ -131,6 +133,7 @@ class Walk:
         """Look at a document; what is found is in ``visits`` and ``deferred_rows``, until the next one."""
         self.visits = []
         self.way.clear()
+        self.opened.clear()
         self.open = Ahead("descendant")
         if self.nodes:
             self.up, self.nodes = {}, {}
@@ -160,6 +163,7 @@ class Walk:
         way = self.way
         if move.on_way:
             way.append(number)
+        self.opened.append(number)
         ahead: Ahead | None = None
         if guarded:
             ahead = Ahead("child")
@@ -202,6 +206,7 @@ class Walk:
         for state in reversed(guarded):
             if state.descendant:
                 self.open.close(state)
+        self.opened.pop()
         if move.on_way:
             way.pop()
 
@@ -313,7 +318,8 @@ class Walk:
             if template is not None:
                 if template.asked and text is None:
                     text = self.memo.text(node)
-                self.visits.append((template, text if template.asked else None, (number,)))
+                above_it = self.opened[-template.way :] if template.way else ()
+                self.visits.append((template, text if template.asked else None, (*above_it, number)))
                 self.bindings += 1
         check_entries(self.bindings)
         return tuple(state for state in found if state.child or state.descendant)

@@ -54,7 +54,7 @@ class _Found(NamedTuple):
     which: Int64s
     """Number of the template of each."""
     begin: Int64s
-    """Begin of each node's way in the hops of ``PathMoves``."""
+    """Begin of each node's way in the hops."""
 
 
 class ChunkVisits:
@@ -80,7 +80,7 @@ class ChunkVisits:
         """Documents that ask for more than rows of templates, or for very many; they have no visits here."""
         kinds = self._kinds_asked()
         found = list(self._plain(automaton, kinds, begins))
-        self._templates, self._columns = moves.templates, moves.columns
+        self._templates, self._columns, self._hops = moves.templates, moves.columns, moves.hops
         found += self._guarded(automaton, kinds, self.left)
         self._order(found)
         automaton.visits += int(np.diff(chunk.first)[~self.left].sum())
@@ -145,6 +145,10 @@ class ChunkVisits:
         behind = len(self._templates)
         self._templates = [*self._templates, *states.templates]
         self._columns = np.concatenate([self._columns, states.columns], axis=1)
+        # The way of a node that conditions lead to is one of all levels right above it.
+        longest = int(states.columns[3].max(initial=0))
+        begin = len(self._hops) + longest - states.columns[3]
+        self._hops = np.concatenate([self._hops, np.arange(longest, -1, -1)])
         facts = np.full(len(states.templates), -1)
         facts[states.bare[:, 0]] = self._known.numbers(states.bare[:, 1])
         bindings = np.zeros(len(left))
@@ -157,7 +161,7 @@ class ChunkVisits:
             number = facts[template]
             self._facts.append(Facts(nodes.document[rows[number >= 0]], number[number >= 0]))
             rows, template = rows[number < 0], template[number < 0]
-            yield _Found(nodes.at(rows), template + behind, np.zeros(len(rows), dtype=np.int64))
+            yield _Found(nodes.at(rows), template + behind, begin[template])
         left |= bindings > chains.MAX_CHAIN_ENTRIES
 
     def _order_facts(self) -> None:
@@ -235,7 +239,7 @@ class ChunkVisits:
             return nodes.number
         at, node = gather(begin, counts)
         # An attribute or a text is a level below its element.
-        hops = self._moves.hops[at] - (nodes.kind > 1)[node]
+        hops = self._hops[at] - (nodes.kind > 1)[node]
         rows = nodes.element[node]
         climbing = np.flatnonzero(hops > 0)
         while len(climbing):

@@ -15,7 +15,7 @@ from lxml import etree
 from patterns import Patterns, documents, family, family_document, plain_spec, spec_sets, walk
 from patterns import document as random_document
 from strategies import Choices, Dice
-from xpath_oracle import Numbered
+from xpath_oracle import Law, Numbered
 
 from xscl.base.arrow_schemas import REFUSED, WITNESS_SCHEMA
 from xscl.base.errors import DocumentLimitError
@@ -27,7 +27,7 @@ from xscl.xpath.automaton.automaton import Automaton, WitnessSpec
 from xscl.xpath.document_witnesses import match_document
 from xscl.xpath.moves import branch_sets, guard_sets
 from xscl.xpath.moves import paths as path_moves
-from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Here, NodeTest, Step
+from xscl.xpath.pattern import Comparison, Condition, Constant, Definition, Exists, Here, NodeTest, Step
 from xscl.xpath.witness import witness_rows
 
 EVENTS = pa.schema(
@@ -150,6 +150,74 @@ def test_conditions_without_chains(texts: list[str], specs: list[WitnessSpec]) -
         rows = rows_of(machine, [events])
     assert rows == one_by_one(machine, events)
     assert len(trees) == sum("<!" in text or "<?" in text for text in texts) * bool(found)
+
+
+def by_children(specs: Iterable[WitnessSpec]) -> list[WitnessSpec]:
+    """Specs whose edges lie on the way, and lead from their upper ends to the node by steps to children alone."""
+    found = []
+    for spec in specs:
+        steps = spec.definition.steps
+        last = max((place for place, step in enumerate(steps, 1) if step.axis == "descendant"), default=0)
+        edges = [pair for pair in spec.edges if pair not in spec.hanging and len(pair[0].steps) >= last]
+        if steps and not any(map(by_column, spec.functions)):
+            found.append(WitnessSpec(spec.definition, spec.functions, tuple(edges)))
+    return list(dict.fromkeys(found))
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(st.lists(documents().map(stored), min_size=1, max_size=5), spec_sets(6))
+def test_conditions_above_children(texts: list[str], specs: list[WitnessSpec]) -> None:
+    """Rows whose chains climb from child to parent need no tree, whatever the conditions are."""
+    found = by_children(specs)
+    machine = Automaton(found)
+    events = batch_of([("S", text) for text in texts])
+    trees = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(witness, "_FEW", 0)
+        patched.setattr(path_moves, "_WORTH", 0)
+        patched.setattr(witness, "parse_stored", lambda text: trees.append(text) or parse_stored(text))
+        rows = rows_of(machine, [events])
+    assert rows == one_by_one(machine, events)
+    assert len(trees) == sum("<!" in text or "<?" in text for text in texts) * bool(found)
+    law = Law(found)
+    for text in texts:
+        law.check(Numbered(parse_xml(text)), match_document(machine, "S", parse_xml(text)))
+
+
+@pytest.mark.parametrize(
+    ("word", "tests", "wanted"),
+    [
+        ("a", [NodeTest("element", "", "t")], [(1, 3), (5, 7), (8, 10)]),
+        ("a", [NodeTest("element", "", "t"), NodeTest("attribute", "", "k")], [(1, 15), (5, 19), (8, 22)]),
+        ("a", [NodeTest("element", "", "t"), NodeTest("text")], [(1, 16), (5, 20), (8, 23)]),
+        ("b", [NodeTest("element", "", "t")], []),
+    ],
+)
+@pytest.mark.parametrize("few", [0, 100])
+def test_each_node_has_the_parent_that_conditions_hold_for(
+    word: str, tests: list[NodeTest], wanted: list[tuple[int, int]], few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Conditions speak of several nodes of a document, one inside another, and do not hold for all."""
+    monkeypatch.setattr(witness, "_FEW", few)
+    monkeypatch.setattr(path_moves, "_WORTH", 0)
+    first = '<news><w>a</w><t k="1">one</t><x>no</x></news>'
+    inner = '<news><w>a</w><t k="3">three</t></news>'
+    text = f'<s>{first}<news><w>a</w><t k="2">two</t>{inner}</news><news><w>c</w><t k="4">four</t></news></s>'
+    is_word = Comparison(Here(), "=", Constant(word, False))
+    top = Step(
+        "descendant",
+        NodeTest("element", "", "news"),
+        (Exists(Step("child", NodeTest("element", "", "w"), (is_word,))),),
+    )
+    upper = Definition("S", (top,))
+    lower = Definition("S", (top, *(Step("child", test) for test in tests)))
+    machine = Automaton([WitnessSpec(lower, ("",), ((upper, lower),))])
+    trees = []
+    monkeypatch.setattr(witness, "parse_stored", lambda text: trees.append(text) or parse_stored(text))
+    rows = [row for found in witness_rows(machine, batch_of([("S", text)])) for row in found.to_pylist()]
+    assert len(trees) == bool(few), "columns tell the parent of each node"
+    pairs = sorted((entry["node1"], entry["node2"]) for row in rows for entry in row["chain"])
+    assert pairs == wanted
 
 
 def test_conditions_that_change() -> None:
