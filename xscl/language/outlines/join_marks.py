@@ -8,7 +8,7 @@ constants of conditions on one variable, like those of brackets.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 from typing import NamedTuple, TypeVar
@@ -29,6 +29,8 @@ from xscl.templates.graph import ValueJoin
 
 __all__ = ["JoinMarks", "LengthPlace", "Numbers", "join_marks", "length_place", "varying_in_joins"]
 
+_MANY = 1_000
+"""Combinations of windows whose bounds are remembered."""
 Join = TypeVar("Join", NormalJoin, ValueJoin)
 
 Numbers = Mapping[Fraction, Fraction]
@@ -162,6 +164,8 @@ class _Windows:
     places: tuple[tuple[tuple[LengthPlace, ...], ...], ...]
     """Places of the marks in each window of each join."""
     first: NormalQuery
+    _known: dict[tuple[Fraction, ...], tuple[Case, ...]] = field(default_factory=dict)
+    """Bounds by the numbers that stand for the marks: many texts have the same windows."""
 
     def marks(self) -> list[Fraction]:
         """Return the marks."""
@@ -173,6 +177,14 @@ class _Windows:
         Raises:
             Refused: no event times satisfy them, or notes may be others.
         """
+        lengths = tuple([numbers[mark] for mark in self.marks()])
+        if lengths not in self._known:
+            if len(self._known) >= _MANY:
+                self._known.clear()
+            self._known[lengths] = self._cases(numbers)
+        return self._known[lengths]
+
+    def _cases(self, numbers: Numbers) -> tuple[Case, ...]:
         first = self.first
         block_of = {name: block for name, (block, _) in first.variables.items()}
         source = _with_lengths(self.source, iter(self.places), numbers)
@@ -243,8 +255,8 @@ class JoinMarks:
     links: tuple[tuple[tuple[int, int], ...], ...]
     """Pairs of blocks that are joined with each other in each case of the first query."""
 
-    def filled(self, normal: NormalQuery, numbers: Numbers) -> tuple[NormalQuery, FilledJoins | None]:
-        """Return a normal form with numbers for marks, and what depends on these.
+    def filled(self, normal: NormalQuery, numbers: Numbers) -> NormalQuery:
+        """Return a normal form with numbers for marks.
 
         Raises:
             Refused: two comparisons are one with these numbers.
@@ -256,13 +268,17 @@ class JoinMarks:
             cases = _with_bounds(self.normal.cases, self.cases, numbers)
         else:
             cases = self.windows.cases(numbers)
-        normal = replaced(normal, joins=joins, cases=cases)
+        return replaced(normal, joins=joins, cases=cases)
+
+    def compiled(self, normal: NormalQuery, numbers: Numbers) -> FilledJoins | None:
+        """Return what a filled normal form's joins and windows are compiled to; None: that has to be compiled anew."""
         if self.group is None or (self.windows is not None and links_of(normal) != self.links):
-            return normal, None
+            return None
         of_instance = sorted(_with_numbers(self.group.joins, self.group.of_joins, numbers), key=_columns)
+        cases = normal.cases
         if self.windows is None:
             cases = _with_bounds(self.group.cases, self.group.of_cases, numbers)
-        return normal, FilledJoins(tuple(of_instance), cases)
+        return FilledJoins(tuple(of_instance), cases)
 
 
 def join_marks(marked: CompiledQuery, first: CompiledQuery, marks: Sequence[Fraction], source: ast.Source) -> JoinMarks:

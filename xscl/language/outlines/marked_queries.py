@@ -64,11 +64,14 @@ class MarkedQuery:
         guards = self._guards(marks, made) if self.places else None
         joins = None
         if self.joins is not None:
-            normal, joins = self.joins.filled(normal, numbers)
-            # Marks of conditions that are no guards are in more than joins and guards.
-            joins = None if guards is None and self.places else joins
-            # Without what the joins are compiled to, other guards alone do not make the query.
-            guards = None if joins is None else guards
+            normal, known = self.joins.filled(normal, numbers), self.first.normal
+            if (normal.joins, normal.cases) != (known.joins, known.cases):
+                # Marks of conditions that are no guards are in more than joins and guards.
+                joins = None if guards is None and self.places else self.joins.compiled(normal, numbers)
+                # Without what the joins are compiled to, other guards alone do not make the query.
+                guards = None if joins is None else guards
+            elif not self.places:
+                normal = known
         return FilledQuery(normal, guards, self.cut.filled(told), joins=joins)
 
     def _guards(self, marks: Marks, made: dict[int, Any]) -> tuple[Filled, ...] | None:
