@@ -330,6 +330,17 @@ def test_odd_constants_of_absence() -> None:
     assert filled > count / 10 and refused > count / 100
 
 
+def test_windows_that_bound_nothing_belong_to_the_text_of_a_part() -> None:
+    """An earlier event is never later, so the first window says nothing; a part has it in its text all the same."""
+    both = Both(FACTS)
+    for first, second in [("5", "3"), ("5", "3"), ("5", "4"), ("3", "3"), ("3.0", "3"), ("2", "4")]:
+        both.check(
+            f"S/a->r[./b->x][./c->u] FOLLOWED BY {{x = y, r - s IN (-UNBOUNDED, {first} d]}} S/a->s[./b->y][./c->v] "
+            f"NOT FOLLOWED BY {{y = z, {second} d}} S->t[./b->z][./c->w]"
+        )
+    assert both.preparer.filled >= 3
+
+
 @pytest.mark.parametrize(
     ("text", "filled"),
     [

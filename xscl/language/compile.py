@@ -285,11 +285,14 @@ def _windows_filled(filled: FilledQuery, channels: Mapping[str, ChannelFacts], l
 def _parts_filled(
     filled: FilledQuery, channels: Mapping[str, ChannelFacts], like: CompiledQuery, *, guarded: bool
 ) -> tuple[CompiledPart, ...]:
-    """Compile the queries that a query is made of; one without constants that differ is that of the other query."""
+    """Compile the queries that a query is made of; one without constants that differ is that of the other query.
+
+    Windows with other numbers may have equal bounds, and so the text of a part may be all that differs.
+    """
     return tuple(
         [
             known
-            if part.normal is known.compiled.normal
+            if part.normal is known.compiled.normal and part.text == known.text
             else _part(part.text, _compile_filled(part, channels, known.compiled, guarded=guarded))
             for part, known in zip(filled.parts, like.parts, strict=True)
         ]
