@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from xscl.batches.failing_queries import Failing
 from xscl.batches.windows import buckets as aggregate_buckets
 from xscl.batches.windows.answers import Answer, Frontier, answers
 from xscl.batches.windows.buckets import Buckets, pays, shape_of
@@ -91,7 +92,7 @@ def told(
         for family in each:
             mine = stores.of(family)
             over = settled if mine is None else mine.matches
-            found += [shown(*one) for one in answers(family, over, frontier, {})]
+            found += [shown(*one) for one in answers(family, over, frontier, {}, Failing())]
         if buckets is not None:
             stores.leave(now)
         before = now
@@ -159,6 +160,6 @@ def test_sums_of_buckets_have_all_digits() -> None:
     ((shape, store),) = stores_of([family]).items()
     every = matches(numbers, ["a"] * 4, [1] * 4)
     buckets = aggregate_buckets.folded(every, shape, store.partials, 1, 4, store.sees)
-    ((_, answer),) = answers(family, buckets.matches, Frontier(-1, np.array([4]), np.array([4])), {})
+    ((_, answer),) = answers(family, buckets.matches, Frontier(-1, np.array([4]), np.array([4])), {}, Failing())
     total = sum(map(Fraction, numbers), Fraction(0))
     assert len(buckets) == 4 and answer.values.aggregates == (total, total / 4)

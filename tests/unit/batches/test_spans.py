@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from xscl.base.values import number_text
+from xscl.batches.failing_queries import Failing
 from xscl.batches.windows.answers import Frontier, answers
 from xscl.batches.windows.families import Family, Member, families
 from xscl.batches.windows.groups import Matches
@@ -100,7 +101,8 @@ def test_a_window_of_all_matches_costs_no_more_for_each_of_many(value: str, sees
     # A window for each match anew takes ten times as long.  What else the machine does slows some runs.
     while not took or min(took) >= 2 and len(took) < 6:
         begin = time.process_time()
-        assert not list(answers(family(text, sees=sees), found, Frontier(-1, np.array([count]), np.array([count])), {}))
+        frontier = Frontier(-1, np.array([count]), np.array([count]))
+        assert not list(answers(family(text, sees=sees), found, frontier, {}, Failing()))
         took.append(time.process_time() - begin)
     assert min(took) < 2
 
@@ -220,7 +222,7 @@ def test_groups_that_reach_no_bound_have_nothing_to_tell(seed: int) -> None:
     frontier = Frontier(-1, np.array([100]), np.array([1000]))
 
     def told() -> list[tuple[int, int, tuple[str, ...]]]:
-        found = answers(asked, every, frontier, {})
+        found = answers(asked, every, frontier, {}, Failing())
         return sorted((member.gid, answer.ts, answer.values.group) for member, answer in found)
 
     with_bounds, few = told(), asked.candidates(every)
