@@ -54,7 +54,7 @@ class _Found(NamedTuple):
     which: Int64s
     """Number of the template of each."""
     begin: Int64s
-    """Begin of each node's way in the hops."""
+    """Begin of each node's way in the hops: those of paths, and behind them those of states with conditions."""
 
 
 class ChunkVisits:

@@ -135,6 +135,22 @@ def test_paths_alone(texts: list[str], specs: list[WitnessSpec]) -> None:
     assert len(walked) == sum("<!" in text or "<?" in text for text in texts)
 
 
+def by_columns(machine: Automaton, events: pa.RecordBatch) -> tuple[Counter[Row], int]:
+    """The rows of documents that go by columns wherever they can, and the number of those that were walked as trees."""
+    trees = 0
+
+    def parsed(text: bytes) -> etree._Element:
+        nonlocal trees
+        trees += 1
+        return parse_stored(text)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(witness, "_FEW", 0)
+        patched.setattr(path_moves, "_WORTH", 0)
+        patched.setattr(witness, "parse_stored", parsed)
+        return rows_of(machine, [events]), trees
+
+
 @settings(max_examples=examples(40), deadline=None)
 @given(st.lists(documents().map(stored), min_size=1, max_size=5), spec_sets(6))
 def test_conditions_without_chains(texts: list[str], specs: list[WitnessSpec]) -> None:
@@ -142,14 +158,9 @@ def test_conditions_without_chains(texts: list[str], specs: list[WitnessSpec]) -
     found = [spec for spec in specs if spec.definition.steps and not any(map(by_column, spec.functions))]
     machine = Automaton(dict.fromkeys(plain_spec(spec.definition, *spec.functions) for spec in found))
     events = batch_of([("S", text) for text in texts])
-    trees = []
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(witness, "_FEW", 0)
-        patched.setattr(path_moves, "_WORTH", 0)
-        patched.setattr(witness, "parse_stored", lambda text: trees.append(text) or parse_stored(text))
-        rows = rows_of(machine, [events])
+    rows, trees = by_columns(machine, events)
     assert rows == one_by_one(machine, events)
-    assert len(trees) == sum("<!" in text or "<?" in text for text in texts) * bool(found)
+    assert trees == sum("<!" in text or "<?" in text for text in texts) * bool(found)
 
 
 def by_children(specs: Iterable[WitnessSpec]) -> list[WitnessSpec]:
@@ -171,14 +182,9 @@ def test_conditions_above_children(texts: list[str], specs: list[WitnessSpec]) -
     found = by_children(specs)
     machine = Automaton(found)
     events = batch_of([("S", text) for text in texts])
-    trees = []
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(witness, "_FEW", 0)
-        patched.setattr(path_moves, "_WORTH", 0)
-        patched.setattr(witness, "parse_stored", lambda text: trees.append(text) or parse_stored(text))
-        rows = rows_of(machine, [events])
+    rows, trees = by_columns(machine, events)
     assert rows == one_by_one(machine, events)
-    assert len(trees) == sum("<!" in text or "<?" in text for text in texts) * bool(found)
+    assert trees == sum("<!" in text or "<?" in text for text in texts) * bool(found)
     law = Law(found)
     for text in texts:
         law.check(Numbered(parse_xml(text)), match_document(machine, "S", parse_xml(text)))
