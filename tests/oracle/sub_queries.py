@@ -1,5 +1,5 @@
-"""The oracle of queries in parentheses (docs/reference/language.md): each becomes the documents that it publishes, and
-is then a channel as any other.
+"""The oracle of queries in parentheses, and of what is published as rows (docs/reference/language.md): each query
+becomes the documents that it publishes, and is then a channel as any other.
 
 A query sees the same of its queries in parentheses, whoever shares them: all of them are asked from its registration to
 its end.
@@ -7,7 +7,7 @@ its end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -23,6 +23,8 @@ from xscl.language.syntax import ast
 
 _NUMBERS = ("count", "sum", "avg", "min", "max")
 Values = tuple[tuple[str, str], ...]
+Types = Mapping[str, Mapping[str, bool]]
+"""Columns of each channel of rows; whether they are numbers."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,7 @@ class _Seen:
     """Documents that a query sees, with the columns of those that are rows."""
 
     intake: Intake
-    types: Mapping[str, Mapping[str, bool]]
-    """Columns of each channel of rows; whether they are numbers."""
+    types: Types
 
     @property
     def columns(self) -> dict[str, Columns]:
@@ -58,6 +59,37 @@ class _Seen:
 def answered(query: ast.Query, intake: Intake, since: int = -1, until: int = FOR_EVER + 1) -> list[Answered]:
     """All answers to a query that is registered at a place and dropped at another."""
     return list(_answers(query, _with_sub_queries(query, intake, since, until), since, until))
+
+
+def chained(asked: Sequence[Asked], intake: Intake, types: Types) -> list[list[Answered]]:
+    """All answers to queries that publish rows, each with those of the queries before it that it reads.
+
+    Args:
+        asked: the queries, none before one that publishes what it reads.
+        intake: what was taken in.
+        types: columns of all channels of rows.
+    """
+    found = []
+    for number, each in enumerate(asked):
+        query, since, until = each.query, each.since, each.until
+        mine = list(_answers(query, _Seen(intake, types), since, until))
+        found.append(mine)
+        if query.publish is None:
+            continue
+        new = {
+            Doc(query.publish, f"{number}-{at}", one.ts, one.document, start=one.start if query.spanning else None): (
+                one.place
+            )
+            for at, one in enumerate(mine)
+        }
+        fed = [*intake.fed.get(query.publish, ()), Fed(frozenset(b.channel for b in _blocks(query)), since, until)]
+        intake = replace(intake, events={**intake.events, **new}, fed={**intake.fed, query.publish: fed})
+    return found
+
+
+def columns_of(query: ast.Query, types: Types) -> Mapping[str, bool]:
+    """The columns that a query gives its rows, and whether they are numbers."""
+    return dict(_types(query, types))
 
 
 def _with_sub_queries(query: ast.Query, intake: Intake, since: int, until: int) -> _Seen:

@@ -35,6 +35,18 @@ def matched(opened: Engine) -> Engine:
     return opened
 
 
+@pytest.mark.parametrize("given", ["folder", "some/folder", Path("folder")])
+def test_a_folder_is_no_address_of_a_catalogue(given: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(xscl.CatalogError, match="folder' is no address of a catalogue") as refused:
+        xscl.connect(given)
+    assert refused.value.condition == "XSCL_NO_CATALOG" and "home=" in (refused.value.hint or "")
+    assert not [*tmp_path.iterdir()], "nothing is made"
+    with pytest.raises(xscl.CatalogError) as refused:
+        xscl.connect("mysqli:secret@host/x")
+    assert "home=" not in (refused.value.hint or "") and "secret" not in str(refused.value)
+
+
 def test_dicts_are_events_as_lines_are(opened: Engine) -> None:
     zone = datetime(2026, 1, 1, tzinfo=UTC)
     report = opened.ingest(

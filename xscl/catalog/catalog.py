@@ -26,7 +26,7 @@ from xscl.catalog.intake_order import create_home
 from xscl.catalog.read_only import Reader, is_read_only, reader_of
 from xscl.catalog.tables import HOME, METADATA, SCHEMA_VERSION
 
-__all__ = ["Catalog", "open_catalog", "require_version"]
+__all__ = ["Catalog", "address_of", "open_catalog", "require_version"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,6 +34,8 @@ T = TypeVar("T")
 _BUSY_TIMEOUT_MS = 60_000
 _LOG_BYTES = 16 << 20
 _ADVISORY = 0x7873636C  # "xscl"
+_ADDRESS_HINT = "an address is for example sqlite:///catalog.db; for PostgreSQL: pip install 'xscl[postgres]'"
+_HOME_HINT = "the folder of a home is given as home= in Python, and as --home on the command line"
 
 
 def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) -> Catalog:
@@ -47,26 +49,20 @@ def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) 
     Raises:
         CatalogError: ``XSCL_NO_CATALOG``; ``XSCL_CATALOG_VERSION``: another version of xscl made it.
     """
-    # What is no address is shown to its first colon, because a password may come behind.
-    shown = url.partition(":")[0] + (":…" if ":" in url else "")
+    address = address_of(url)
     try:
-        # As text, an address has no password.
-        shown = str(sa.make_url(url))
-        address = sa.make_url(url)
         database = Path(address.database or "")
         reader = reader_of(database) if address.get_backend_name() == "sqlite" and is_read_only(database) else None
         engine = sa.create_engine(url, **_pool(address, reader))
     except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError, ValueError) as error:
-        raise CatalogError(
-            "XSCL_NO_CATALOG",
-            f"{shown!r} is no address of a catalogue: {str(error).replace(url, shown)}",
-            hint="for example sqlite:///catalog.db; for PostgreSQL: pip install 'xscl[postgres]'",
-        ) from None
+        raise _no_address(url, error) from None
     if engine.dialect.name == "sqlite" and reader is None:
         sa.event.listen(engine, "connect", _sqlite_settings)
         # A call that was stopped, as by Ctrl-C, may leave a transaction in either case.
         for event in ("checkin", "invalidate"):
             sa.event.listen(engine, event, _roll_back)
+    # As text, an address has no password.
+    shown = str(address)
     catalog = Catalog(engine, reader)
     try:
         _make_ready(catalog, create, folder)
@@ -79,6 +75,29 @@ def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) 
             raise
         raise CatalogError("XSCL_NO_CATALOG", f"no catalogue at {shown}: {error.orig}", hint=hint) from error
     return catalog
+
+
+def address_of(url: str) -> sa.URL:
+    """Parse the address of a catalogue.
+
+    Raises:
+        CatalogError: ``XSCL_NO_CATALOG``: it is none.
+    """
+    try:
+        return sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError) as error:
+        raise _no_address(url, error) from None
+
+
+def _no_address(url: str, error: Exception) -> CatalogError:
+    """Return the refusal of an address."""
+    # What is no address is shown to its first colon, because a password may come behind.
+    shown = url.partition(":")[0] + (":…" if ":" in url else "")
+    with suppress(sa.exc.ArgumentError, ValueError):
+        shown = str(sa.make_url(url))
+    hint = _ADDRESS_HINT if ":" in url else f"{_HOME_HINT}; {_ADDRESS_HINT}"
+    message = f"{shown!r} is no address of a catalogue: {str(error).replace(url, shown)}"
+    return CatalogError("XSCL_NO_CATALOG", message, hint=hint)
 
 
 def _pool(address: sa.URL, reader: Reader | None) -> dict[str, Any]:

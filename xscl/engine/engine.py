@@ -50,6 +50,7 @@ def connect(
             now on.
 
     Raises:
+        CatalogError: ``XSCL_NO_CATALOG``: ``catalog`` is no address, such as a folder; ``XSCL_NO_HOME``.
         EngineError: ``XSCL_BAD_OPTION``: there are two of ``spark``, ``master`` and ``remote``, or one is no address;
             ``XSCL_BAD_FUNCTION``: something in ``functions`` is none, or another one has its name and version.
     """
@@ -57,7 +58,8 @@ def connect(
     if spark is not None and (master is not None or remote is not None or spark_conf):
         raise EngineError("XSCL_BAD_OPTION", "spark is a session, so master, remote and spark_conf have no meaning")
     options = SessionOptions(master, remote, MappingProxyType(dict(spark_conf or {})))
-    return Engine(init_home(home, catalog), spark, settings, options)
+    # Whoever gives the path of a folder for an address is told so.
+    return Engine(init_home(home, None if catalog is None else str(catalog)), spark, settings, options)
 
 
 class Engine(Registering, Ingesting, Running, Answering):

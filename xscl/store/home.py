@@ -25,7 +25,7 @@ from xscl.base.failpoints import step
 from xscl.base.home_folders import CATALOG_FILE, HOME_FOLDERS
 from xscl.base.private import private_folder
 from xscl.base.sealed import check_file, listed_files
-from xscl.catalog.catalog import Catalog, open_catalog
+from xscl.catalog.catalog import Catalog, address_of, open_catalog
 
 __all__ = ["Home", "init_home", "open_home", "require_readable"]
 
@@ -63,8 +63,14 @@ def _catalog_url(root: Path) -> str:
 
 
 def init_home(root: str | Path, catalog_url: str | None = None) -> Home:
-    """Create a home, or complete one; what is there stays.  Nobody but the user can look into a new one."""
+    """Create a home, or complete one; what is there stays.  Nobody but the user can look into a new one.
+
+    Raises:
+        CatalogError: ``XSCL_NO_HOME``; ``XSCL_NO_CATALOG``: nothing is made where the catalogue's address is none.
+    """
     path = Path(root).resolve()
+    if catalog_url is not None:
+        address_of(catalog_url)
     try:
         if not path.exists() or not any(path.iterdir()):
             private_folder(path)
