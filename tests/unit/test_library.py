@@ -35,16 +35,24 @@ def matched(opened: Engine) -> Engine:
     return opened
 
 
-@pytest.mark.parametrize("given", ["folder", "some/folder", Path("folder")])
+@pytest.mark.parametrize("given", ["folder", "some/folder", Path("folder"), r"C:\some\folder"])
 def test_a_folder_is_no_address_of_a_catalogue(given: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(xscl.CatalogError, match="folder' is no address of a catalogue") as refused:
+    with pytest.raises(xscl.CatalogError, match="is no address of a catalogue") as refused:
         xscl.connect(given)
     assert refused.value.condition == "XSCL_NO_CATALOG" and "home=" in (refused.value.hint or "")
     assert not [*tmp_path.iterdir()], "nothing is made"
-    with pytest.raises(xscl.CatalogError) as refused:
-        xscl.connect("mysqli:secret@host/x")
+
+
+@pytest.mark.parametrize(
+    "given", ["nosql://u:secret@host/x", "sqlite+nodriver:///x", "postgresql://u:secret@host:port/x"]
+)
+def test_an_address_without_a_driver_makes_no_home(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(xscl.CatalogError, match="is no address of a catalogue") as refused:
+        xscl.connect(given)
     assert "home=" not in (refused.value.hint or "") and "secret" not in str(refused.value)
+    assert not [*tmp_path.iterdir()], "nothing is made"
 
 
 def test_dicts_are_events_as_lines_are(opened: Engine) -> None:

@@ -54,7 +54,7 @@ def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) 
         database = Path(address.database or "")
         reader = reader_of(database) if address.get_backend_name() == "sqlite" and is_read_only(database) else None
         engine = sa.create_engine(url, **_pool(address, reader))
-    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError, ValueError) as error:
+    except (sa.exc.ArgumentError, ValueError) as error:
         raise _no_address(url, error) from None
     if engine.dialect.name == "sqlite" and reader is None:
         sa.event.listen(engine, "connect", _sqlite_settings)
@@ -78,15 +78,17 @@ def open_catalog(url: str, *, create: bool = False, folder: Path | None = None) 
 
 
 def address_of(url: str) -> sa.URL:
-    """Parse the address of a catalogue.
+    """Parse the address of a catalogue, and load the driver of its database.
 
     Raises:
-        CatalogError: ``XSCL_NO_CATALOG``: it is none.
+        CatalogError: ``XSCL_NO_CATALOG``: it is none, or there is no such driver.
     """
     try:
-        return sa.make_url(url)
-    except (sa.exc.ArgumentError, ValueError) as error:
+        address = sa.make_url(url)
+        address.get_dialect().import_dbapi()
+    except (sa.exc.ArgumentError, sa.exc.NoSuchModuleError, ImportError, ValueError) as error:
         raise _no_address(url, error) from None
+    return address
 
 
 def _no_address(url: str, error: Exception) -> CatalogError:
@@ -95,7 +97,7 @@ def _no_address(url: str, error: Exception) -> CatalogError:
     shown = url.partition(":")[0] + (":…" if ":" in url else "")
     with suppress(sa.exc.ArgumentError, ValueError):
         shown = str(sa.make_url(url))
-    hint = _ADDRESS_HINT if ":" in url else f"{_HOME_HINT}; {_ADDRESS_HINT}"
+    hint = _ADDRESS_HINT if "://" in url else f"{_HOME_HINT}; {_ADDRESS_HINT}"
     message = f"{shown!r} is no address of a catalogue: {str(error).replace(url, shown)}"
     return CatalogError("XSCL_NO_CATALOG", message, hint=hint)
 
